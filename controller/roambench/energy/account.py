@@ -218,7 +218,8 @@ def _around_rests(
     heat = heat_of(quiet.at_s, quiet.watts, spans)
     warm = heat.shape(quiet.at_s)
     quiet = replace(quiet, watts=quiet.watts - heat.idle_w * warm)
-    watts = seen.watts - heat.idle_w * heat.shape(at_s)
+    warmth = heat.shape(at_s)
+    watts = seen.watts - heat.idle_w * warmth
     lines = idle_lines(quiet, windows)
     cells_s = cells_of(at_s, seen.period_s, GAP_PERIODS * seen.nominal_s)
     sums = window_sums(
@@ -239,7 +240,9 @@ def _around_rests(
     # Readings outside of all windows are those of the background span in the middle of what they saw.
     middle_s = at_s - 0.5 * seen.window.support_s
     home = np.clip(np.searchsorted(starts_s, middle_s, "right") - 1, 0, len(spans) - 1)
-    outside = (sums.window_of < 0) & (at_s >= 0.0) & (at_s <= ends_s[-1])
+    inside = sums.window_of >= 0
+    outside = ~inside & (at_s >= 0.0) & (at_s <= ends_s[-1])
+    warm_j = np.bincount(sums.window_of[inside], (cells_s * warmth)[inside], len(windows))
     above_w = watts - np.interp(at_s, knots_s, knots_w)
     columns.above_j += np.bincount(home[outside], (cells_s * above_w)[outside], len(spans))
     covered_s = covered_by_span(seen.curve, spans)
@@ -275,9 +278,7 @@ def _around_rests(
         # What the last quarter of the guards brought tells how much may come after them.
         after_j = 0.5 * abs(float(sums.last_quarter_j[own].sum()))
         warm_s = sum(
-            float(cells_s[here := sums.window_of == j] @ heat.shape(at_s[here]))
-            - lines.mean_of(j, warm) * (windows[j].until_s - windows[j].start_s)
-            for j in own
+            float(warm_j[j]) - lines.mean_of(j, warm) * (windows[j].until_s - windows[j].start_s) for j in own
         )
         heat_j = heat.u_w * warm_s if heat.idle_w else 0.0
         shared_j = math.hypot(u_idle_j(own, windows, lines, quiet, seen.step_w), bent_j, after_j, heat_j)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 
@@ -87,9 +88,9 @@ class _TimedJournal:
         """The loop writes orders down that are given together, and then their answers in the same order."""
         kind = records.kind if isinstance(records, RecordBatch) else {type(record) for record in records}
         if kind in (OrderGiven, {OrderGiven}):
-            self._given = records
+            self._given = cast("Sequence[OrderGiven]", records)
         elif kind in (OrderAnswered, {OrderAnswered}):
-            records = self._answered(records)
+            records = self._answered(cast("Sequence[OrderAnswered]", records))
         self._journal.extend(records)
 
     def _answered(self, answers: Iterable[OrderAnswered]) -> Sequence[RoundRecord]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -46,15 +47,22 @@ class GrowingRecords(RecordStore):
                 else:
                     spool.others.setdefault(kind, []).append((seq, payload))
 
-    def readings(self, device: str) -> ReadingColumns:
-        """All readings of `device` over all its spools, ascending by time (ties in order of arrival)."""
-        table = self._table(device)
-        return columns_of(table[np.argsort(table["ns"], kind="stable")])
+    def spooled(self, device: str) -> list[tuple[str, npt.NDArray[Any]]]:
+        """The readings of each spool of `device`, in the order they were spooled."""
+        return [
+            (uuid, np.frombuffer(bytes(spool.readings), READING_DTYPE))
+            for uuid, spool in self._spools(device)
+        ]
+
+    def readings_before(self, device: str, spool_uuid: str, seq: int) -> int:
+        """Return how many readings a spool has before the record of number `seq`."""
+        return bisect_left(self._known[device, spool_uuid].seqs, seq)
 
     def placed_readings(self, device: str) -> tuple[ReadingColumns, list[tuple[str, int]]]:
         """The readings in the order they were spooled, and (spool uuid, seq) of each."""
         places = [(uuid, seq) for uuid, spool in self._spools(device) for seq in spool.seqs]
-        return columns_of(self._table(device)), places
+        data = b"".join(spool.readings for _, spool in self._spools(device))
+        return columns_of(np.frombuffer(data, READING_DTYPE)), places
 
     def placed(self, device: str, kind: RecordKind) -> list[tuple[str, int, bytes]]:
         """(spool uuid, seq, payload) of all records of a kind other than readings, by spool, ascending."""
@@ -63,12 +71,6 @@ class GrowingRecords(RecordStore):
             for uuid, spool in self._spools(device)
             for seq, payload in spool.others.get(int(kind), ())
         ]
-
-    def _payloads(self, device: str, kind: RecordKind) -> list[tuple[int, bytes]]:
-        return [(seq, payload) for _, seq, payload in self.placed(device, kind)]
-
-    def _table(self, device: str) -> npt.NDArray[Any]:
-        return np.frombuffer(b"".join(spool.readings for _, spool in self._spools(device)), READING_DTYPE)
 
     def _spools(self, device: str) -> list[tuple[str, _Spool]]:
         return [(uuid, spool) for (name, uuid), spool in sorted(self._known.items()) if name == device]

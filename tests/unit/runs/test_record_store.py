@@ -14,7 +14,7 @@ from roambench.contract.errors import RecordConflict, RunError
 from roambench.contract.events import EventKind
 from roambench.contract.phases import Phase, PhaseSpan
 from roambench.contract.records import AgentEvent, Reading, ReadingFlag, RecordKind, phase_to_bytes
-from roambench.runs.record_store import RecordStore
+from roambench.runs.record_store import READING_DTYPE, RecordStore
 
 
 @pytest.fixture
@@ -196,3 +196,39 @@ def test_another_process_looks_every_time(store):
     store.insert("pi-00", "a", [(2, RecordKind.READING, reading(2))])
     assert reader.count_beyond("pi-00", "a", 1) == 1
     reader.close()
+
+
+def test_many_readings_are_read_as_the_bytes_they_were_whatever_lies_between(store):
+    """Zeros, NaN and quotation marks; more than SQLite joins at a time."""
+    size = 100_050
+    table = np.zeros(size, READING_DTYPE)
+    table["ns"], table["watts"] = np.arange(size) * 1_000_003, np.where(np.arange(size) % 3, np.nan, 34.0)
+    table["meter_ms"] = 0x22275C00
+    rows = [(3 * seq, RecordKind.READING, table[seq].tobytes()) for seq in range(size)]
+    rows += [
+        (3 * seq + 1, RecordKind.EVENT, AgentEvent("seen", seq).to_bytes()) for seq in range(0, size, 999)
+    ]
+    store.insert("pi-00", "a", rows)
+    store.insert("pi-00", "b", [(2**62, RecordKind.READING, reading(-5))])
+    found = store.readings("pi-00")
+    assert found.ns.tolist() == [-5, *table["ns"].tolist()]
+    assert np.array_equal(found.watts[1:], table["watts"], equal_nan=True)
+    assert [event.monotonic_ns for event in store.events("pi-00")] == list(range(0, size, 999))
+    assert store.readings_before("pi-00", "a", 300) == 100
+
+
+def test_names_of_devices_and_spools_cost_a_look_each_and_no_walk_through_their_records(store):
+    for device in ("pi-00", "pi-01"):
+        for spool in ("a", "b"):
+            store.insert(device, spool, [(seq, RecordKind.READING, reading(seq)) for seq in range(3_000)])
+    steps = 0
+
+    def count() -> int:
+        nonlocal steps
+        steps += 1
+        return 0
+
+    store._connection.set_progress_handler(count, 10)
+    assert store.spools() == [("pi-00", "a"), ("pi-00", "b"), ("pi-01", "a"), ("pi-01", "b")]
+    assert store.devices() == ["pi-00", "pi-01"]
+    assert steps < 300  # times ten instructions, of 12,000 records

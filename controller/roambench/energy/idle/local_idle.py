@@ -45,14 +45,16 @@ class IdleReadings:
     def variance_of(self, weights: Floats) -> float:
         """Variance of the sum of `weights` times the readings, shape (readings,), W²: the scatter is a
         first-order autoregression, so that readings near each other are wrong together."""
-        keep = np.exp(np.log(max(self.alike, 1e-9)) * np.diff(self.at_s) / self.period_s)
-        total = carried = 0.0
-        before = 0.0
-        for weight, repeat in zip(weights.tolist(), [0.0, *keep.tolist()], strict=True):
-            carried = repeat * (carried + before)
-            total += weight * (weight + 2.0 * carried)
-            before = weight
-        return self.sd_w**2 * max(total, 0.0)
+        # What a reading carries of those before it: of one, then of two, of four, until none is left.
+        keep = np.exp(np.log(max(self.alike, 1e-9)) * np.diff(self.at_s, prepend=np.inf) / self.period_s)
+        keep[:1] = 0.0
+        carried, back = keep * np.append(0.0, weights[:-1]), 1
+        while back < len(keep) and keep.max() > 1e-18:
+            carried[back:] += keep[back:] * carried[:-back]
+            keep[back:] *= keep[:-back].copy()
+            keep[:back] = 0.0
+            back *= 2
+        return self.sd_w**2 * max(float(weights @ (weights + 2.0 * carried)), 0.0)
 
 
 @dataclass(frozen=True, slots=True)

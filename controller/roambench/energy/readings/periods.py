@@ -19,6 +19,10 @@ _LEAST_LINES: Final = 10
 _NEAR_LINES: Final = 32
 #: A meter's clock and the estimate of its period differ by no more than this.
 CREEP: Final = 0.003
+#: Lines that are looked at together, from and to; and one by one, where one came unexpectedly.
+_FEW_LINES: Final = 256
+_MOST_LINES: Final = 1 << 16
+_ALONE: Final = 8
 
 
 def steps_of(at_s: Floats, period_s: float, longest_s: float) -> Floats:
@@ -29,9 +33,10 @@ def steps_of(at_s: Floats, period_s: float, longest_s: float) -> Floats:
     all those across a gap longer than `longest_s`.
     """
     steps_s = np.diff(at_s)
-    if not keeps_time(at_s, period_s):
+    periods = _periods_of(at_s, period_s)
+    if periods is None:
         return steps_s
-    periods, near = periods_between(at_s, period_s), steps_s <= longest_s
+    near = steps_s <= longest_s
     return np.where(near, periods * (steps_s[near].sum() / max(1, periods[near].sum())), steps_s)
 
 
@@ -43,31 +48,50 @@ def is_regular(steps_s: Floats, period_s: float) -> bool:
 def keeps_time(at_s: Floats, period_s: float) -> bool:
     """Return whether lines of a regular meter come when its period says, but for some that are late, so that
     the times between them say nothing of what it measured."""
+    return _periods_of(at_s, period_s) is not None
+
+
+def _periods_of(at_s: Floats, period_s: float) -> Indices | None:
+    """The periods between lines that keep time; None where they do not."""
     if len(at_s) < _LEAST_LINES or not is_regular(np.diff(at_s), period_s):
-        return False
-    due_s = period_s * np.concatenate(([0.0], np.cumsum(periods_between(at_s, period_s))))
+        return None
+    periods = periods_between(at_s, period_s)
+    due_s = period_s * np.concatenate(([0.0], np.cumsum(periods)))
     lines = min(len(at_s), _NEAR_LINES)
     late_s = (at_s - due_s)[: len(at_s) // lines * lines].reshape(-1, lines)
     late_s -= np.median(late_s, axis=1, keepdims=True)
-    return bool(np.median(np.abs(late_s)) < REGULAR * period_s)
+    return periods if np.median(np.abs(late_s)) < REGULAR * period_s else None
 
 
 def periods_between(at_s: Floats, period_s: float) -> Indices:
     """Periods of a regular meter from each line to the next, shape (readings - 1,): more than 1 where lines
     are lost. Lines come late and never early, so one that came late does not count as a loss before it."""
-    counts: list[int] = []
-    due_s = float(at_s[0])
-    for arrival_s in at_s[1:].tolist():
-        passed = (arrival_s - due_s) / period_s
-        count = math.floor(passed + EARLY)
-        if count < 1:
-            if counts and counts[-1] > 1:  # the line before was late by a period, not after a lost one
-                counts[-1] -= 1
-            else:
-                due_s = arrival_s
-            count = 1
-        else:
+    counts = np.ones(max(len(at_s) - 1, 0), np.int64)
+    due_s, at, many = float(at_s[0]), 0, _FEW_LINES
+    while at < len(counts):
+        # Many at once, as if each line followed one that was in time, as far as that then holds.
+        ahead = at_s[at + 1 : at + 1 + many]
+        guess = np.maximum(np.floor(np.diff(at_s[at : at + 1 + many]) / period_s + EARLY), 1.0)
+        crept_s = np.cumsum(guess) * period_s * (1.0 + CREEP)
+        dues_s = np.minimum(np.minimum.accumulate(ahead - crept_s), due_s) + crept_s
+        before_s = np.append(due_s, dues_s[:-1])
+        wrong = np.flatnonzero(np.floor((ahead - before_s) / period_s + EARLY) != guess)
+        right = int(wrong[0]) if len(wrong) else len(ahead)
+        counts[at : at + right] = guess[:right]
+        due_s, at = float(dues_s[right - 1]) if right else due_s, at + right
+        many = min(2 * many, _MOST_LINES) if right == len(ahead) else _FEW_LINES
+        alone = range(at, min(at + _ALONE, len(counts)) if len(wrong) else at)
+        for place in alone:
+            arrival_s = float(at_s[place + 1])
+            count = math.floor((arrival_s - due_s) / period_s + EARLY)
+            if count < 1:
+                if place and counts[place - 1] > 1:  # the line before was late, not after a lost one
+                    counts[place - 1] -= 1
+                else:
+                    due_s = arrival_s
+                continue
+            counts[place] = count
             due_s += count * period_s
             due_s += min(arrival_s - due_s, count * CREEP * period_s)
-        counts.append(count)
-    return np.array(counts, dtype=np.int64)
+        at += len(alone)
+    return counts

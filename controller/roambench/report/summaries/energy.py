@@ -285,7 +285,7 @@ def _board(device: DeviceEnergy, finished: bool) -> BoardEnergy:
         wasted=ledger.total("gross", active & ledger.wasted(finished=finished)),
         failed=ledger.total("gross", active & ledger.failed()),
         lost_s=math.fsum(span.duration_s for span in device.spans if span.phase is Phase.LOST),
-        readings=len(device.readings),
+        readings=device.lines.count,
         inconsistent=device.flagged(ReadingFlag.INCONSISTENT),
         undervoltage=device.flagged(ReadingFlag.UNDERVOLTAGE),
         saturated=device.flagged(ReadingFlag.SATURATED),

@@ -21,6 +21,9 @@ _accounts: Final[dict[Path, tuple[tuple[Any, ...], RunEnergy]]] = {}  # oldest f
 def energy_of(folder: RunFolder, log: EventLog, *, nominal_s: float | None = None) -> RunEnergy | None:
     """`account_run` of the folder's own records. The account of an earlier call is returned until the run's
     records, event log, border, settings or truth change."""
+    ends = folder.records.ends()
+    if sum(sum(spools.values()) for spools in ends.values()) > 2 * _MAX_READINGS:
+        return account_run(folder, log, nominal_s=nominal_s)
     path, source = folder.path.resolve(), _source(folder, log, nominal_s)
     known = _accounts.pop(path, None)
     if known is not None and known[0] == source:
@@ -51,4 +54,4 @@ def _source(folder: RunFolder, log: EventLog, nominal_s: float | None) -> tuple[
 
 
 def _readings(energy: RunEnergy) -> int:
-    return sum(len(device.readings) for device in energy.devices)
+    return sum(device.lines.count for device in energy.devices)

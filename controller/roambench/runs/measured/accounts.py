@@ -6,10 +6,12 @@ Computed from the raw records every time, for finished, interrupted and running 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import assert_never
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Final, assert_never
 
 import numpy as np
 
@@ -18,22 +20,39 @@ from roambench.contract.phases import Outcome, Phase, PhaseSpan
 from roambench.contract.records import AgentEvent, ReadingFlag
 from roambench.energy.account import DeviceAccount, account_device
 from roambench.energy.energy_value import Energy, total
+from roambench.energy.integrate import power_curve
 from roambench.energy.ledger import Ledger, LedgerRow
 from roambench.energy.readings.frozen import Frozen
 from roambench.energy.readings.samples import PowerSamples
 from roambench.energy.readings.timeline import Interval, complete_timeline, without_outages, without_power
 from roambench.energy.uncertainty import MeterCalibration, with_meter
 from roambench.rounds.local_updates import local_updates
-from roambench.rounds.records import BoardSwitched, OrderGiven, RoundRecord, RunResumed
+from roambench.rounds.records import BoardSwitched, ClockProbed, OrderGiven, RoundRecord, RunResumed
 from roambench.runs.event_log import EventLog
 from roambench.runs.folder import RunFolder
 from roambench.runs.measured.clocks import BoardClock, board_clocks
-from roambench.runs.measured.common_clock import on_one_clock
-from roambench.runs.measured.meters import DeviceMeter, device_meter, samples_of
+from roambench.runs.measured.common_clock import OneClock, on_one_clock
+from roambench.runs.measured.meters import DeviceMeter, UsableReadings, device_meter, samples_of
 from roambench.runs.measured.reopened import Reopened, reopenings
 from roambench.runs.measured.truth import BoardTruth, board_truth
-from roambench.runs.record_store import NO_READINGS, ReadingColumns
+from roambench.runs.record_store import NO_READINGS, ReadingColumns, RecordStore
 from roambench.runs.records import Records
+
+#: Readings of a run that stay in memory, about 150 MB; a longer one's are read again where they are wanted.
+_MOST_KEPT: Final = 2_000_000
+#: Devices that are accounted at the same time.
+_TOGETHER: Final = 2
+
+
+@dataclass(frozen=True)
+class Lines:
+    """The readings of a device: how many, and how many of them have the same flags. `read` and `usable` give
+    them, in a long run by another look into the run folder: they do not fit into memory."""
+
+    count: int
+    flags: Mapping[int, int]
+    read: Callable[[], ReadingColumns]
+    usable: Callable[[], PowerSamples]
 
 
 @dataclass(frozen=True)
@@ -42,28 +61,37 @@ class DeviceEnergy:
 
     `account.rows` and `spans` are parallel. `whole_run` carries the meter's uncertainty. `truth` is the
     emulator's true energy over exactly the covered time, whole and by span; None where there is no truth.
-    `meter` says what measured it and how it was calibrated, `samples` are its usable readings, calibrated and
-    in the board's time, `account.idle` is the idle power before and after. `doubt` says why the device is in
-    no sum: its records cannot be accounted (it then counts as one that said nothing), or its clock is refused
-    (rule R2: phases without a reading, since it is unknown which reading is of which phase). `clock` is the
-    board's, `u_clock_s` the standard uncertainty between readings and phases. `reopened`: from where on its
-    meter is not proven to be its own. `frozen` are stretches of lines that the meter repeated: gaps.
+    `meter` says what measured it and how it was calibrated, `account.idle` is the idle power before and
+    after. `doubt` says why the device is in no sum: its records cannot be accounted (it then counts as one
+    that said nothing), or its clock is refused (rule R2: phases without a reading, since it is unknown which
+    reading is of which phase). `clock` is the board's, `u_clock_s` the standard uncertainty between readings
+    and phases. `reopened`: from where on its meter is not proven to be its own. `frozen` are stretches of
+    lines that the meter repeated: gaps. Of a long run `account.curve` is empty.
     """
 
     device: str
-    readings: ReadingColumns
+    lines: Lines
     spans: tuple[PhaseSpan, ...]
     events: tuple[AgentEvent, ...]
     account: DeviceAccount
     whole_run: Energy
     truth: BoardTruth | None
     meter: DeviceMeter
-    samples: PowerSamples
     clock: BoardClock
     u_clock_s: float
     frozen: tuple[Frozen, ...] = ()
     doubt: str = ""
     reopened: Reopened | None = None
+
+    @property
+    def readings(self) -> ReadingColumns:
+        """Its raw readings."""
+        return self.lines.read()
+
+    @property
+    def samples(self) -> PowerSamples:
+        """Its usable readings, calibrated and in the board's time."""
+        return self.lines.usable()
 
     @property
     def rows(self) -> list[LedgerRow]:
@@ -86,7 +114,7 @@ class DeviceEnergy:
 
     def flagged(self, flag: ReadingFlag) -> int:
         """Return how many readings carry the doubt."""
-        return int(np.count_nonzero(self.readings.flags & int(flag)))
+        return sum(count for flags, count in self.lines.flags.items() if flags & int(flag))
 
 
 @dataclass(frozen=True)
@@ -151,36 +179,49 @@ def account_run(
     the controller's clock. A run whose border was never written (it was killed) is taken from its first to
     its last stamp. `nominal_s` overrules the period that the meters' descriptions tell.
     """
-    store = on_one_clock(folder, records, folder.records if store is None else store)
+    log = EventLog.of(records)
+    store = on_one_clock(folder, log, folder.records if store is None else store)
     recorded = store.devices()
     if not recorded:  # virtual devices: asking for each of 10,000 would take longer than all the rest
         return None
     names = (*folder.info.device_names, *sorted(set(recorded) - set(folder.info.device_names)))
-    found = {name: _Found.of(store, name) for name in names}
-    stamps = [stamp for device in found.values() for stamp in device.borders()]
+    again = _reader(store)
+    found = {name: _Found.of(store, name, again) for name in names}
+    info = folder.info
+    stamps = [ns for device in found.values() for span in device.spans for ns in (span.start_ns, span.end_ns)]
+    if not stamps or info.start_device_ns is None or info.end_device_ns is None:
+        stamps += [ns for device in found.values() for ns in device.ends_ns()]
     if not stamps:
         return None
-    start_ns = folder.info.start_device_ns if folder.info.start_device_ns is not None else min(stamps)
-    end_ns = folder.info.end_device_ns if folder.info.end_device_ns is not None else max(stamps)
+    start_ns = info.start_device_ns if info.start_device_ns is not None else min(stamps)
+    end_ns = info.end_device_ns if info.end_device_ns is not None else max(stamps)
     end_ns = max(start_ns, end_ns)
     section = folder.experiment.energy
-    outages = outages_of(records)
-    cuts = cuts_of(records, end_ns)
+    outages = outages_of(log)
+    cuts = cuts_of(log, end_ns)
     index_of = {name: index for index, name in enumerate(folder.info.device_names)}
-    given = {record.order_id: record for record in records if isinstance(record, OrderGiven)}
-    trainings = local_updates(records)
+    given = {record.order_id: record for record in log.only(OrderGiven)}
+    trainings = local_updates(log)
     outcomes = {order: training.outcome for order, training in trainings.items()}
     steps = {order: training.step for order, training in trainings.items()}
     events = {name: device.events for name, device in found.items()}
-    clocks = {c.device: c for c in board_clocks(names, records, events, start_ns, end_ns)}
+    probed = log.only(ClockProbed)
+    clocks = {c.device: c for c in board_clocks(names, probed, events, start_ns, end_ns)}
     for name in names:
         device_meter(name, (), section, nominal_s)  # a mistake in the experiment is no board's
+
+    left = _MOST_KEPT
+
+    def keeps(count: int) -> bool:
+        nonlocal left
+        left -= count
+        return again is None or left >= 0
 
     def account(name: str, device: _Found) -> DeviceEnergy:
         meter = device_meter(name, device.events, section, nominal_s)
         dark = cuts.get(index_of.get(name, -1), [])
         return _account(
-            folder, meter, device, clocks, given, outcomes, steps, outages, dark, start_ns, end_ns
+            folder, meter, device, clocks, given, outcomes, steps, outages, dark, start_ns, end_ns, keeps
         )
 
     def account_or_doubt(name: str) -> DeviceEnergy:
@@ -192,7 +233,8 @@ def account_run(
         except Exception as error:  # one board's numbers may break its sums, the others have theirs
             return account(name, _Found.nothing(error))
 
-    devices = tuple(account_or_doubt(name) for name in names)
+    with ThreadPoolExecutor(_TOGETHER if again is not None else 1) as threads:  # most is NumPy and SQLite
+        devices = tuple(threads.map(account_or_doubt, names))
     return RunEnergy(start_ns, end_ns, section.calibration(), devices)
 
 
@@ -281,9 +323,8 @@ def outages_of(records: Sequence[RoundRecord]) -> list[Interval]:
     """Return when the run had no controller, and what was done then and shortly before is void: device time,
     ascending. Those that overlap are one: the run was resumed more than once from the same step."""
     found: list[Interval] = []
-    candidates = records.only(RunResumed) if isinstance(records, EventLog) else records
-    for record in candidates:
-        if isinstance(record, RunResumed) and 0 < record.from_ns < record.at_ns:
+    for record in EventLog.of(records).only(RunResumed):
+        if 0 < record.from_ns < record.at_ns:
             from_ns = record.from_ns
             while found and found[-1][1] >= from_ns:
                 from_ns = min(from_ns, found.pop()[0])
@@ -296,7 +337,7 @@ def cuts_of(records: Sequence[RoundRecord], end_ns: int) -> dict[int, list[Inter
     on gives each board its power first."""
     found: dict[int, list[Interval]] = {}
     since: dict[int, int] = {}
-    for record in records:
+    for record in EventLog.of(records).only(BoardSwitched, RunResumed):
         match record:
             case BoardSwitched(on=False):
                 since.setdefault(record.device, record.at_ns)
@@ -310,32 +351,50 @@ def cuts_of(records: Sequence[RoundRecord], end_ns: int) -> dict[int, list[Inter
     return found
 
 
+def _reader(store: Records) -> Callable[[str], ReadingColumns] | None:
+    """Reads a device's readings by a connection of its own; None where the run folder does not have them, or
+    the run goes on."""
+    clock = store if isinstance(store, OneClock) else None
+    kept = clock.store if clock is not None else store
+    if type(kept) is not RecordStore:
+        return None
+    path = kept.path
+
+    def read(device: str) -> ReadingColumns:
+        with closing(RecordStore(path, read_only=True)) as own:
+            return (own if clock is None else clock.over(own)).readings(device)
+
+    return read
+
+
 @dataclass(frozen=True)
 class _Found:
     """Records of one device in the record store."""
 
-    readings: ReadingColumns
+    read: Callable[[], ReadingColumns]
     spans: list[PhaseSpan]
     events: list[AgentEvent]
     doubt: str = ""  # why nothing of it can be used
 
     @classmethod
-    def of(cls, store: Records, device: str) -> _Found:
+    def of(cls, store: Records, device: str, again: Callable[[str], ReadingColumns] | None) -> _Found:
         try:
-            return cls(store.readings(device), store.spans(device), store.events(device))
+            read = partial(again or store.readings, device)
+            return cls(read, store.spans(device), store.events(device))
         except (ArithmeticError, ValueError) as error:  # records of a version that took everything
             return cls.nothing(error)
 
     @classmethod
     def nothing(cls, error: Exception) -> _Found:
         doubt = f"its records cannot be accounted: {type(error).__name__}: {error}"
-        return cls(NO_READINGS, [], [], doubt)
+        return cls(lambda: NO_READINGS, [], [], doubt)
 
-    def borders(self) -> list[int]:
-        stamps = [stamp for span in self.spans for stamp in (span.start_ns, span.end_ns)]
-        if len(self.readings):
-            stamps += [int(self.readings.ns[0]), int(self.readings.ns[-1])]
-        return stamps
+    def ends_ns(self) -> list[int]:
+        """Stamps of the first and the last reading."""
+        with suppress(ArithmeticError, ValueError):  # what cannot be read is told where it is accounted
+            ns = self.read().ns
+            return [int(ns[0]), int(ns[-1])] if len(ns) else []
+        return []
 
     def restarts_ns(self) -> list[int]:
         """Starts of the agent's process after its first."""
@@ -368,6 +427,7 @@ def _account(
     cuts: Sequence[Interval],
     start_ns: int,
     end_ns: int,
+    keeps: Callable[[int], bool],
 ) -> DeviceEnergy:
     device = meter.device
     timeline = complete_timeline(
@@ -381,9 +441,22 @@ def _account(
     )
     spans = without_power(without_outages(timeline, outages), cuts)
     board = clocks[device]
-    readings = NO_READINGS if board.refused else found.readings.outside(outages)
-    usable = samples_of(readings, meter, board, clocks.get(board.reader), spans)
+
+    def usable_of(readings: ReadingColumns) -> UsableReadings:
+        counting = NO_READINGS if board.refused else readings.outside(outages)
+        return samples_of(counting, meter, board, clocks.get(board.reader), spans)
+
+    def calibrated(samples: PowerSamples) -> PowerSamples:
+        return PowerSamples(samples.ns, meter.calibration.correct(samples.watts))
+
+    readings = found.read()
+    usable = usable_of(readings)
     samples = usable.samples
+    flags = dict(zip(*(part.tolist() for part in np.unique(readings.flags, return_counts=True)), strict=True))
+    lines = Lines(len(readings), flags, found.read, lambda: calibrated(usable_of(found.read()).samples))
+    keep = keeps(len(readings))
+    if keep:
+        lines = replace(lines, read=lambda: readings, usable=lambda: calibrated(samples))
     account = account_device(
         samples,
         spans,
@@ -397,16 +470,18 @@ def _account(
         step_w=meter.traits.step_w,
         u_clock_s=usable.u_clock_s,
     )
+    truth = board_truth(folder.path, device, account.curve, spans, account.split.guard_s)
+    if not keep:
+        account = replace(account, curve=power_curve(PowerSamples.of([], []), start_ns, end_ns))
     return DeviceEnergy(
         device=device,
-        readings=found.readings,
+        lines=lines,
         spans=tuple(spans),
         events=tuple(found.events),
         account=account,
         whole_run=with_meter(account.whole_run, meter.calibration, device),
-        truth=board_truth(folder.path, device, account.curve, spans, account.split.guard_s),
+        truth=truth,
         meter=meter,
-        samples=PowerSamples(samples.ns, meter.calibration.correct(samples.watts)),
         clock=board,
         u_clock_s=usable.u_clock_s,
         frozen=usable.frozen,

@@ -9,7 +9,8 @@ own meter move together.)
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
+from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
@@ -21,7 +22,7 @@ from roambench.contract.records import AgentEvent, HostSample, RecordKind
 from roambench.energy.clocks.clock_fit import MOST_OFFSET_NS, ClockBurst, ClockFit
 from roambench.rounds.records import ClockProbed, RoundRecord
 from roambench.runs.folder import RunFolder
-from roambench.runs.record_store import MOST_WALL_NS, ReadingColumns, RecordStore
+from roambench.runs.record_store import MOST_WALL_NS, ReadingColumns, RecordStore, columns_of, in_time
 from roambench.runs.records import Records
 from roambench.spool.record_context import RecordContext
 
@@ -69,6 +70,17 @@ class OneClock:
         self._offsets = offsets
         self._contexts: dict[str, dict[str, list[tuple[int, RecordContext]]]] = {}
 
+    def over(self, store: RecordStore) -> OneClock:
+        """The same of another connection to the records."""
+        made = OneClock(store, self._offsets)
+        made._contexts = self._contexts
+        return made
+
+    @property
+    def store(self) -> RecordStore:
+        """The records with the stamps that boards gave them."""
+        return self._store
+
     def devices(self) -> list[str]:
         """The devices that have records."""
         return self._store.devices()
@@ -79,12 +91,16 @@ class OneClock:
 
     def readings(self, device: str) -> ReadingColumns:
         """A device's readings, on the run's clock."""
-        columns, places = self._store.placed_readings(device)
-        shift = self._shifts(device, places)
-        ns = columns.ns - shift
-        order = np.argsort(ns, kind="stable")
-        moved = replace(columns, ns=ns)
-        return replace(moved, **{item.name: getattr(moved, item.name)[order] for item in fields(moved)})
+        moved = []
+        for spool, table in self._store.spooled(device):
+            columns = columns_of(table)
+            ns, contexts = columns.ns.copy(), self._contexts_of(device).get(spool, [])
+            # What came before the first record context that is known is of its boot, as likely as not.
+            begins = [self._store.readings_before(device, spool, seq) for seq, _ in contexts[1:]]
+            for (_, context), (first, end) in zip(contexts, pairwise([0, *begins, len(ns)]), strict=False):
+                ns[first:end] -= self._offset(device, context.boot_id)
+            moved.append(replace(columns, ns=ns))
+        return in_time(moved)
 
     def spans(self, device: str) -> list[PhaseSpan]:
         """A device's phases, on the run's clock."""

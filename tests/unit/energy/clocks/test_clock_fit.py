@@ -117,3 +117,19 @@ def test_the_true_offset_of_a_steady_clock_lies_within_the_bound(
     ns = round(ask_s * S)
     # The drift inside a probe's round trip (80 ppm of 0.1 s) and rounding come on top.
     assert abs(fit.offset_ns_at(ns) - truth(ns)) <= fit.bound_ns_at(ns) + 3e4
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 40))
+def test_the_worst_bound_of_a_run_is_no_less_than_at_any_burst(seed: int, count: int) -> None:
+    draw = np.random.default_rng(seed)
+    at_s, offset_ms, bound_ms = (
+        draw.uniform(0, 1e5, count),
+        draw.normal(0, 9, count),
+        draw.uniform(1, 99, count),
+    )
+    fit = ClockFit.of(burst(*values) for values in zip(at_s, offset_ms, bound_ms, strict=True))
+    from_ns, to_ns = (round(1e9 * s) for s in sorted(draw.uniform(-1e5, 2e5, 2)))
+    worst_ns = fit.worst_bound_ns(from_ns, to_ns)
+    for one in fit.bursts:
+        if from_ns <= one.at_ns <= to_ns:
+            assert fit.bound_ns_at(one.at_ns) <= worst_ns * (1.0 + 1e-12)
