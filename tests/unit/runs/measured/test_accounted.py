@@ -15,8 +15,9 @@ from roambench.report.summaries.evidence import read_runs
 from roambench.rounds.records import StepOpened
 from roambench.runs.export import export_run
 from roambench.runs.folder import RunFolder
+from roambench.runs.measured import accounts
 from roambench.runs.measured.accounted import energy_of
-from roambench.runs.measured.accounts import RunEnergy
+from roambench.runs.measured.accounts import RunEnergy, account_run
 from small_runs import a_run
 
 S = 1_000_000_000
@@ -90,3 +91,18 @@ def test_a_run_of_too_many_readings_is_accounted_each_time(
 ) -> None:
     monkeypatch.setattr("roambench.runs.measured.accounted._MAX_READINGS", 59)
     assert account(run) is not account(run)
+
+
+def test_a_long_run_reads_its_readings_again_and_has_the_same_account(
+    run: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (short,) = account_run(run, run.read_log()).devices
+    monkeypatch.setattr(accounts, "_MOST_KEPT", 59)  # one less than there are
+    (long,) = account_run(run, run.read_log()).devices
+    assert (long.rows, long.whole_run, long.lines.count) == (short.rows, short.whole_run, 60)
+    assert short.readings is short.readings
+    assert long.readings is not long.readings
+    assert len(short.account.curve.at_s) > len(long.account.curve.at_s) == 0
+    run.close()
+    assert long.readings.watts.tolist() == short.readings.watts.tolist() == [2.0] * 60
+    assert long.samples.ns.tolist() == short.samples.ns.tolist()
