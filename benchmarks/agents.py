@@ -1,6 +1,6 @@
 """How fast local agents are there, and what memory they take after their first training step.
 
-    python benchmarks/agents.py [--agents 1 8 36]
+    python benchmarks/agents.py [--agents 8 36]
 
 Goals for 36 agents: all have said hello within 20 s, no process over 260 MB resident, all together at most
 3 GB of their own (sum of PSS). Start-up begins before the meter emulator and the fork server (which imports
@@ -143,7 +143,7 @@ async def alone() -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--agents", type=int, nargs="+", default=[1, 8, 36])
+    parser.add_argument("--agents", type=int, nargs="+", default=[8, 36])
     arguments = parser.parse_args()
     print(
         f"{'agents':>6}{'hello s':>12}{'ready s':>12}{'trained':>9}{'reader MB':>11}{'trainer MB':>12}"

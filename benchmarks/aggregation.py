@@ -327,7 +327,7 @@ def print_table(count: int, comparison: Comparison, peer: str) -> bool:
         (f"matrix >= 2.5 x {peer}", comparison.best_s[peer] / comparison.best_s["matrix"], 2.5, True),
         ("cosine-weighted <= 3.5 passes", comparison.passes("cosine-weighted"), 3.5, False),
     )
-    if count == 36 and "Flower" in peer:
+    if count == 36 and peer in PEER_ROWS:
         limit = f"{comparison.best_s[peer] * 1e3:.0f} ms"
         keep("aggregation 36 × Flower", told[0][1], limit=limit)
         keep("aggregation rows × Flower", told[1][1], limit=limit)

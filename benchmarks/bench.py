@@ -33,7 +33,7 @@ class Bench:
     command: str = ""  # program and arguments; "" is the program of that name
     long: bool = False  # run by --full alone
     peers: tuple[str, ...] = ()  # each can be given as --PEER PYTHON
-    needs_peer: bool = False
+    needs: str = ""  # a peer, or "GPU"
 
 
 BENCHES = (
@@ -46,13 +46,13 @@ BENCHES = (
     Bench("rehearsals", "rehearsals --devices 100000"),
     Bench("training"),
     Bench("aggregation", "aggregation --models 36", peers=("flower",)),
-    Bench("stacked", "stacked --devices 50 --stacks 50"),
+    Bench("stacked", "stacked --devices 50 --stacks 50", needs="GPU"),
     Bench("readings"),
     Bench("checkpoints"),
     Bench("host_metrics"),
     Bench("watching"),
     Bench("placements"),
-    Bench("flower_rounds", peers=("flower",), needs_peer=True),
+    Bench("flower_rounds", peers=("flower",), needs="flower"),
     Bench("light_agents-2000", "light_agents --agents 2000", long=True),
     Bench("rehearsals-always", "rehearsals --devices 100000 --present always", long=True),
     Bench("rehearsals-million", "rehearsals --devices 1000000", long=True),
@@ -130,8 +130,9 @@ def main() -> int:
             if wanted and has_figures_of_today(KEPT / f"{bench.name}.jsonl"):
                 print(f"{bench.name:20} has figures of today")
                 wanted = False
-        if wanted and bench.needs_peer and not given:
-            print(f"{bench.name:20} needs --{bench.peers[0]}")
+        has = [peer for peer, _ in given] + ["GPU"] * Path("/proc/driver/nvidia/version").exists()
+        if wanted and bench.needs and bench.needs not in has:
+            print(f"{bench.name:20} needs {bench.needs}")
         elif wanted and not run(bench, [word for peer, python in given for word in (f"--{peer}", python)]):
             failed.append(bench.name)
     subprocess.run([sys.executable, str(HERE / "table.py")], check=True)

@@ -4,7 +4,7 @@
 
 `city`: who is there by the city's own day, a twentieth at a time; `always`: everybody in every step. Goals
 at 100,000 devices: 60 CPU-s and 1,000 MB; at a million: 600 and 4,000. "us each" and "bytes", the size of
-the run folder, are of a device-step: a device that is there in a step.
+the event log, are of a device-step: a device that is there in a step.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ aps = {aps}
 
 
 def rehearsed(folder: Path, devices: int, aps: int, present: str) -> tuple[float, float, int, int]:
-    """CPU seconds, megabytes at the peak, device-steps and bytes of the run folder."""
+    """CPU seconds, megabytes at the peak, device-steps and bytes of the event log."""
     presence = ', presence = "always"' if present == "always" else ""
     text = EXPERIMENT.format(devices=devices, aps=aps, steps=STEPS, presence=presence)
     (folder / "day.toml").write_text(text)
@@ -55,7 +55,7 @@ def rehearsed(folder: Path, devices: int, aps: int, present: str) -> tuple[float
     (run,) = {path.resolve().parent for path in folder.glob("runs/*/*/*/run.json")}
     with RunFolder.open(run) as opened:
         device_steps = sum(len(record.devices) for record in opened.read_log().only(StepOpened))
-    size = sum(path.stat().st_size for path in run.rglob("*") if path.is_file())
+    size = (run / "events.sqlite").stat().st_size
     return cpu_s, after.ru_maxrss / 1024, device_steps, size
 
 

@@ -142,7 +142,7 @@ class Limit:
     def read(self) -> int:
         rows = self._events.execute("SELECT id, kind, body FROM event WHERE id > ?", (self._last,)).fetchall()
         for _, _, body in rows:
-            json.loads(body) if body[:1] == b"{" else pq.read_table(pa.BufferReader(body))
+            json.loads(body) if isinstance(body, str) else pq.read_table(pa.BufferReader(body))
         self._last = rows[-1][0] if rows else self._last
         read = len(rows)
         for name in self._names if self._drains else ():
