@@ -32,6 +32,8 @@ from roambench.contract.session import (
     ClockProbe,
     ControllerWord,
     Hello,
+    ModelReceipt,
+    ModelReply,
     SessionEvent,
     Stop,
     Welcome,
@@ -109,6 +111,8 @@ class LightAgent:
             case ClockProbe():
                 now_ns = self.clock.now_ns()
                 self.link.control.say(ClockEcho(word.probe, now_ns, now_ns))
+            case ModelReply() | ModelReceipt():
+                self.link.data.session.take(word)
             case GivenOrder():
                 self.link.chores.begin(self._carry_out(word))
             case Stop():
@@ -145,9 +149,7 @@ class LightAgent:
         self.link.control.say(answer)
 
     async def _answer(self, given: GivenOrder) -> Answer:
-        order, link = given.order, self.link.data.link
-        if link is None:
-            return given.failed("no data link")
+        order, link = given.order, self.link.data.session  # 20 kB fit into the session
         match order:
             case TrainOrder():
                 self._event(EventKind.DOWNLOAD_STARTED, order.order_id)

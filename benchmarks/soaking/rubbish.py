@@ -24,6 +24,8 @@ _GOOD = (
         event=wire.SessionEvent(order_id="run/1/1/train", kind=EventKind.TRAIN_STARTED, at_ns=-1)
     ),
     wire.AgentFrame(clock_echo=wire.ClockEcho(probe=2**64 - 1, sent_ns=-(2**63))),
+    wire.AgentFrame(model_request=wire.ModelRequest(order_id="run/1/1/train", digest=b"d" * 32)),
+    wire.AgentFrame(model_upload=wire.ModelUpload(order_id="run/1/1/train", digest=b"d" * 32, blob=_BLOB)),
     wire.DrainRequest(device="pi-01", spool_uuid="u", records=[wire.Record(seq=2**64 - 1, payload=b"x")] * 9),
     wire.DrainRequest(device="pi-02", spool_uuid="u" * 9000),
     data_pb2.DownloadRequest(device="pi-01", order_id="run/1/1/train", digest=b"d" * 32),

@@ -92,7 +92,8 @@ async def device(
         cut_links(where.fleet.data_port, cuts) as links,
         hand_agent(where, name, on_order=take) as agent,
     ):
-        dial = DataDial(IdentityFiles(folder / "identity", name, Log()), name, clock, chores)
+        identity = IdentityFiles(folder / "identity", name, Log())
+        dial = DataDial(identity, name, clock, chores, agent.session)
         place = Workplace(
             timeline=PhaseTimeline(name, "boot", clock, folder, Records(record)),
             worker=Worker(ours),

@@ -1,4 +1,4 @@
-"""The controller's data plane for a `Workplace` that never has to dial it again."""
+"""The way of all models for a `Workplace` that never has to dial again."""
 
 from __future__ import annotations
 
@@ -10,6 +10,14 @@ from roambench.agent.session.data_link import DataLink
 @dataclass
 class FixedDial:
     link: DataLink | None = None
+
+    @property
+    def session(self) -> DataLink:
+        assert self.link is not None
+        return self.link
+
+    async def connected(self, limit_s: float) -> None:
+        pass
 
     def redial(self) -> None:
         pass

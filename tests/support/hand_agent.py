@@ -12,6 +12,7 @@ import numpy as np
 from agent_ports import Log, Party
 from roambench.agent.session.control_link import ControlLink, CredentialPort, secure_channel
 from roambench.agent.session.data_link import DataLink
+from roambench.agent.session.session_models import SessionModels
 from roambench.contract.addresses import host_port
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.events import EventKind
@@ -20,12 +21,14 @@ from roambench.contract.link_codecs import NOT_CODED, LinkCodecs
 from roambench.contract.local_training import LocalTraining
 from roambench.contract.model_digest import digest_of, to_wire
 from roambench.contract.orders import TrainOrder
+from roambench.contract.session import ModelReceipt, ModelReply
 from roambench.fleet.drain_writer import RecordSink
 from roambench.fleet.grpc_fleet import FleetSettings, GrpcFleet
 from roambench.fleet.guard import FleetIdentity
 from roambench.fleet.limits import AgentLimits
 from roambench.identity.authority import CONTROLLER_NAME, Authority, Credential
 from roambench.provision.certificates import BenchAuthority
+from roambench.wire.frames import controller_word
 from roambench.wire.v1 import control_pb2 as wire
 from roambench.wire.v1 import data_pb2
 from roambench.wire.v1.methods import MAX_DATA_MESSAGE_BYTES, PROTOCOL_VERSION
@@ -108,6 +111,7 @@ class HandAgent:
 
     link: ControlLink
     data: DataLink
+    session: SessionModels
     orders: list[wire.Order]
     task: asyncio.Task[None]
     credential: Credential
@@ -149,6 +153,8 @@ async def hand_agent(
         if frame.HasField("clock_probe"):
             echo = wire.ClockEcho(probe=frame.clock_probe.probe)
             agent.link.send(wire.AgentFrame(clock_echo=echo))
+        if isinstance(word := controller_word(frame), ModelReply | ModelReceipt):
+            agent.session.take(word)
         if frame.HasField("order"):
             orders.append(frame.order)
             if on_order is not None:
@@ -162,6 +168,7 @@ async def hand_agent(
     agent = HandAgent(
         link,
         DataLink(channel, name, DeviceClock()),
+        SessionModels(link, DeviceClock()),
         orders,
         asyncio.create_task(link.run(Party(hello, lambda frame: agent.take(frame)))),
         credential,

@@ -15,6 +15,7 @@ from roambench.agent.session.control_link import ControlLink, RunDrain
 from roambench.agent.session.data_dial import DataDial
 from roambench.agent.session.identity_files import IdentityFiles
 from roambench.agent.session.quiet import Quiet
+from roambench.agent.session.session_models import SessionModels
 from roambench.agent.settings import AgentSettings
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.events import EventKind
@@ -43,7 +44,7 @@ class Link:
         self.quiet = Quiet(settings.quiet, self.control, notebook)
         self.reporter = Reporter(device, clock, spool, self.quiet)
         self.chores = Chores(self.reporter)
-        self.data = DataDial(self.identity, device, clock, self.chores)
+        self.data = DataDial(self.identity, device, clock, self.chores, SessionModels(self.control, clock))
         self.peers = Peers(self.identity.current, clock, folder, Refusals(self.reporter))
 
     def drain_of(self, device: str, spool: Spool) -> RunDrain:

@@ -45,7 +45,7 @@ def answer_from(
     *,
     by_program: bool = False,
 ) -> Answer:
-    """The answer to `order`. `received` is what arrived on the data plane for it, digest checked; `uploads`
+    """The answer to `order`. `received` is the model that arrived for it, digest checked; `uploads`
     is how often padding did. `by_program`: programs train, of which no steps and perhaps no losses are known.
 
     A DONE that cannot be true (no losses, no model, numbers that are none) becomes GARBAGE with its reason.

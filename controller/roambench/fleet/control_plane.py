@@ -16,9 +16,19 @@ from roambench.contract.errors import LinkError, RecordConflict
 from roambench.contract.events import AnyEventKind, EventKind, event_kind
 from roambench.contract.orders import AnswerStatus, DiscardOrder, ExchangeOrder, GivenOrder, TrainOrder
 from roambench.contract.printable import printable
-from roambench.contract.session import ClockEcho, Hello, Refusal, Welcome
+from roambench.contract.session import (
+    ClockEcho,
+    Hello,
+    ModelReceipt,
+    ModelReply,
+    ModelRequest,
+    ModelUpload,
+    Refusal,
+    Welcome,
+)
 from roambench.fleet.answers import answer_from
 from roambench.fleet.clock_probes import ClockProbes, clock_probed
+from roambench.fleet.data_plane import DataPlane
 from roambench.fleet.guard import Context, Guard
 from roambench.fleet.limits import Allowances, QuotaExceeded
 from roambench.fleet.outstanding import OutstandingOrders
@@ -35,6 +45,8 @@ INVALID_ARGUMENT = grpc.StatusCode.INVALID_ARGUMENT
 ALREADY_EXISTS = grpc.StatusCode.ALREADY_EXISTS
 PERMISSION_DENIED = grpc.StatusCode.PERMISSION_DENIED
 _JOURNAL_LINE_BYTES: Final = 512  # what a frame may cost the journal, charged to the device's quota
+_MOST_UNREAD: Final = 32  # words for an agent
+_LOOK_S: Final = 0.1
 _MOST_STORES: Final = 4  # of one goodbye; an agent has two
 
 #: (device name, spool uuid, [(seq, kind, payload)]) -> highest seq that is durable. A RecordConflict is the
@@ -54,7 +66,7 @@ class ControlPlane:
     `reads_for` has, by reader, the other boards whose meters it reads: their readings it may drain, too.
     `welcome` makes the first frame of a device's session; `may_probe` says whether its clock may be probed
     now. A device's rates and its share of the disk are held by `allowances`. `trains_by_program`: programs
-    carry out train orders.
+    carry out train orders. `models` checks those that come and go within sessions.
     """
 
     guard: Guard
@@ -67,6 +79,7 @@ class ControlPlane:
     clock: DeviceClock
     welcome: Callable[[int], Welcome]
     store: Store
+    models: DataPlane
     observe: Observer
     clock_observed: ClockObserver
     may_probe: Callable[[int], bool]
@@ -213,6 +226,12 @@ class ControlPlane:
                         self._take_echo(frame.clock_echo, session)
                     case "goodbye":
                         self._take_goodbye(frame.goodbye, session)
+                    case "model_request":
+                        request = word_of(ModelRequest, frame.model_request)
+                        await _reply(session, self.models.requested(session.name, request))
+                    case "model_upload":
+                        upload = word_of(ModelUpload, frame.model_upload)
+                        await _reply(session, self.models.uploaded(session.name, upload))
                     case kind:
                         what = f"unexpected {kind or 'empty frame'}"
                         self.guard.report(session.name, EventKind.FRAME_IGNORED, what)
@@ -309,6 +328,13 @@ class ControlPlane:
         self.guard.report(identity, EventKind.DRAIN_REFUSED, why)
         detail = "not this device's records" if why.startswith("records of") else why
         await context.abort(code, detail)
+
+
+async def _reply(session: Session, word: ModelReply | ModelReceipt) -> None:
+    """Send a reply; an agent that does not read its replies is not read any more until it does."""
+    while session.outgoing.qsize() >= _MOST_UNREAD:  # noqa: ASYNC110
+        await asyncio.sleep(_LOOK_S)
+    session.send(word)
 
 
 async def _noted(work: Callable[[Session], Awaitable[object]], session: Session) -> None:

@@ -15,12 +15,19 @@ from roambench.contract.awake_timeout import AwakeTimeout
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import LinkError, ModelError
 from roambench.contract.events import EventKind
-from roambench.contract.model_blob import BULK_CHUNK_BYTES, LEAST_CHUNK_BYTES, chunks
+from roambench.contract.model_blob import (
+    BULK_CHUNK_BYTES,
+    LEAST_CHUNK_BYTES,
+    SESSION_BYTES,
+    chunks,
+    fits_session,
+)
 from roambench.contract.model_digest import from_wire, names, to_wire
 from roambench.contract.orders import (
     ExchangeOrder,
     ProgramOrder,
     SyncOrder,
+    Task,
     TrainOrder,
     TransferOrder,
     UploadOrder,
@@ -28,6 +35,7 @@ from roambench.contract.orders import (
     Vector,
 )
 from roambench.contract.pacing import paced, padding
+from roambench.contract.session import ModelReceipt, ModelReply, ModelRequest, ModelUpload
 from roambench.fleet.guard import Context, Guard
 from roambench.fleet.limits import Allowances
 from roambench.fleet.model_registry import ModelRegistry
@@ -39,14 +47,13 @@ from roambench.wire.v1 import data_pb2 as wire
 from roambench.wire.v1.methods import DATA_SERVICE
 
 _SHARD_LIMIT_S = 1800.0  # host seconds for a device's data, on the slowest of radios
-_HASHED_AT_ONCE_BYTES = 65_536
 _PIECES_BEYOND = 16  # ends of chunks, empty messages
 _NO_MODEL: Final = np.zeros(0, dtype=np.float32)
 
 
 @dataclass(frozen=True, slots=True)
 class DataPlane:
-    """Download and Upload over raw bytes, and Hold.
+    """Download and Upload over raw bytes, and Hold; the same of small models within sessions.
 
     A device downloads only the version its own outstanding order names and its own shard (of `shards`, by
     device; before a run), and uploads only for its own outstanding order. `device_of` maps a certificate's
@@ -121,32 +128,52 @@ class DataPlane:
     async def _send_model(self, name: str, wanted: wire.DownloadRequest, context: Context) -> None:
         entry = self._entry(name, wanted.order_id)
         order = entry.order if entry is not None else None
+        denied = grpc.StatusCode.PERMISSION_DENIED
         try:
             await self._count(name, entry)
         except ModelError as error:
-            await self._abort(context, name, grpc.StatusCode.PERMISSION_DENIED, str(error))
+            await self._abort(context, name, denied, str(error))
         if isinstance(order, TransferOrder) and not order.upload:
             await context.write(wire.DownloadHeader(total_bytes=order.total_bytes).SerializeToString())
             async for piece in paced(padding(order.total_bytes, order.mbit_s), order.mbit_s, self.clock):
                 await context.write(piece)
             return
-        if (
-            not isinstance(order, TrainOrder | ProgramOrder | SyncOrder | ExchangeOrder)
-            or (digest := from_wire(wanted.digest)) not in order.model_digests
-        ):
-            await self._abort(
-                context, name, grpc.StatusCode.PERMISSION_DENIED, "no outstanding order names this model"
-            )
-            return
-        blob = self.registry.get(digest)
-        if blob is None:
-            await self._abort(context, name, grpc.StatusCode.NOT_FOUND, "this model version is gone")
+        digest = from_wire(wanted.digest)
+        try:
+            blob, mbit_s = self._offered(order, digest)
+        except ModelError as error:
+            await self._abort(context, name, denied, str(error))
             return
         header = wire.DownloadHeader(total_bytes=len(blob), digest=to_wire(self.registry.sent(digest)))
         await context.write(header.SerializeToString())
-        pieces = chunks(blob, order.download_mbit_s)
-        async for chunk in paced(pieces, order.download_mbit_s, self.clock):
+        async for chunk in paced(chunks(blob, mbit_s), mbit_s, self.clock):
             await context.write(chunk)
+
+    def requested(self, name: str, request: ModelRequest) -> ModelReply:
+        """What a session gets that asks for a model."""
+        entry = self._entry(name, request.order_id)
+        try:
+            if entry is not None:
+                self._count_transfer(entry)
+            blob, mbit_s = self._offered(entry.order if entry is not None else None, request.digest)
+            if not fits_session(len(blob), mbit_s):
+                raise ModelError("this model travels over the data port")
+        except ModelError as error:
+            self.refused(name, EventKind.DOWNLOAD_REFUSED, str(error))
+            return ModelReply(request.order_id, request.digest, refusal=str(error))
+        return ModelReply(request.order_id, request.digest, self.registry.sent(request.digest), blob)
+
+    def _offered(self, order: Task | TransferOrder | None, digest: str) -> tuple[bytes, float]:
+        """The blob that the order names by this digest, and the rate of its way (Mbit/s); ModelError where
+        there is none."""
+        if (
+            not isinstance(order, TrainOrder | ProgramOrder | SyncOrder | ExchangeOrder)
+            or digest not in order.model_digests
+        ):
+            raise ModelError("no outstanding order names this model")
+        if (blob := self.registry.get(digest)) is None:
+            raise ModelError("this model version is gone")
+        return blob, order.download_mbit_s
 
     async def _count(self, name: str, entry: OutstandingOrder | None) -> None:
         """Hold a device to its rate where nothing was ordered, and to a number where something was.
@@ -155,7 +182,10 @@ class DataPlane:
         """
         if entry is None:
             await self.allowances.of(name).call()
-            return
+        else:
+            self._count_transfer(entry)
+
+    def _count_transfer(self, entry: OutstandingOrder) -> None:
         entry.transfers += 1
         order = entry.order
         expected = order.repeats if isinstance(order, TransferOrder) else 2
@@ -190,43 +220,60 @@ class DataPlane:
                 header = await self._header(messages)
                 entry = self._entry(name, header.order_id)
                 await self._count(name, entry)
-                self._admit(header, name, entry)
+                if header.device != name:
+                    raise ModelError(f"upload claims to be of {header.device!r}")
+                asked = self._admit(header, header.total_bytes, entry)
                 assert entry is not None
                 began_ns = self.clock.now_ns()
-                if isinstance(entry.order, TransferOrder):
+                if isinstance(asked, TransferOrder):
                     await self._swallow(messages, header.total_bytes)
                     entry.uploads += 1
                     entry.refusal = ""
                     return wire.UploadReceipt(accepted=True).SerializeToString()
                 blob = await self._receive(messages, header)
             lasted_s = (self.clock.now_ns() - began_ns) * 1e-9
-            asked = entry.order
-            assert isinstance(asked, UploadOrder)
             digest = from_wire(header.digest)
             verify = partial(self._verified, asked, blob, digest)
             # 36 uploads of 2.6 MB are 70 ms of hashing and checking; to a thread and back is 0.1 ms.
-            arrived = verify() if len(blob) <= _HASHED_AT_ONCE_BYTES else await asyncio.to_thread(verify)
+            arrived = verify() if len(blob) <= SESSION_BYTES else await asyncio.to_thread(verify)
             if self._entry(name, header.order_id) is not entry:
                 raise LinkError(
                     "the order's time is up: this model is not awaited any more"
                 )  # its device keeps it
             moved = (0, 0.0) if asked.free else (len(blob), lasted_s)
-            if isinstance(arrived, bytes):
-                entry.received = UploadReply(_NO_MODEL, digest, *moved, arrived)
-            else:
-                entry.received = UploadReply(arrived, digest, *moved)
-            entry.refusal = ""  # of an attempt that broke off when the agent died
+            _arrive(entry, arrived, digest, *moved)
         except (LinkError, TimeoutError) as error:
             reason = str(error) or f"not finished within {self.transfer_limit_s:.0f} s"
             self.refused(name, EventKind.UPLOAD_BROKE_OFF, reason)
             await context.abort(grpc.StatusCode.ABORTED, reason)
         except ModelError as error:
-            reason = str(error)
-            self.refused(name, EventKind.UPLOAD_REFUSED, reason)
-            if entry is not None and entry.received is None:
-                entry.refusal = reason
+            reason = self._refuse(name, entry, error)
             return wire.UploadReceipt(accepted=False, reason=reason).SerializeToString()
         return wire.UploadReceipt(accepted=True).SerializeToString()
+
+    def uploaded(self, name: str, upload: ModelUpload) -> ModelReceipt:
+        """The receipt that a session gets which brings a model."""
+        entry, blob = self._entry(name, upload.order_id), upload.blob
+        try:
+            if entry is not None:
+                self._count_transfer(entry)
+            asked = self._admit(upload, len(blob), entry)
+            assert entry is not None
+            if isinstance(asked, TransferOrder) or not fits_session(len(blob), asked.upload_mbit_s):
+                raise ModelError("this upload travels over the data port")
+            arrived = self._verified(asked, blob, upload.digest)
+            _arrive(entry, arrived, upload.digest, 0 if asked.free else len(blob), 0.0)
+        except ModelError as error:
+            refusal = self._refuse(name, entry, error)
+            return ModelReceipt(upload.order_id, upload.digest, refusal)
+        return ModelReceipt(upload.order_id, upload.digest)
+
+    def _refuse(self, name: str, entry: OutstandingOrder | None, error: ModelError) -> str:
+        reason = str(error)
+        self.refused(name, EventKind.UPLOAD_REFUSED, reason)
+        if entry is not None and entry.received is None:
+            entry.refusal = reason
+        return reason
 
     async def _header(self, messages: AsyncIterator[bytes]) -> wire.UploadHeader:
         try:
@@ -236,22 +283,21 @@ class DataPlane:
         except DecodeError:
             raise ModelError("upload does not begin with a readable header") from None
 
-    def _admit(self, header: wire.UploadHeader, name: str, entry: OutstandingOrder | None) -> None:
+    def _admit(
+        self, upload: wire.UploadHeader | ModelUpload, total_bytes: int, entry: OutstandingOrder | None
+    ) -> UploadOrder | TransferOrder:
         """Refuse before reading what cannot be right: no caller fills the controller's memory."""
-        if header.device != name:
-            raise ModelError(f"upload claims to be of {header.device!r}")
         order = entry.order if entry is not None else None
         if isinstance(order, TransferOrder) and order.upload:
-            if header.total_bytes != order.total_bytes:
-                raise ModelError(
-                    f"upload announces {header.total_bytes} bytes of {order.total_bytes} ordered"
-                )
-            return
-        if not isinstance(order, UploadOrder) or header.train_order_id != order.train_order_id:
+            if total_bytes != order.total_bytes:
+                raise ModelError(f"upload announces {total_bytes} bytes of {order.total_bytes} ordered")
+            return order
+        if not isinstance(order, UploadOrder) or upload.train_order_id != order.train_order_id:
             raise ModelError("no outstanding order asks for this upload")
-        if header.ap != order.ap:
-            raise ModelError(f"upload goes to AP {header.ap}, the order names AP {order.ap}")
-        self.registry.admit(order, header.total_bytes)
+        if upload.ap != order.ap:
+            raise ModelError(f"upload goes to AP {upload.ap}, the order names AP {order.ap}")
+        self.registry.admit(order, total_bytes)
+        return order
 
     async def _receive(self, messages: AsyncIterator[bytes], header: wire.UploadHeader) -> bytes:
         pieces: list[bytes] = []
@@ -290,6 +336,16 @@ class DataPlane:
     async def _abort(self, context: Context, name: str, code: grpc.StatusCode, reason: str) -> None:
         self.refused(name, EventKind.DOWNLOAD_REFUSED, reason)
         await context.abort(code, reason)
+
+
+def _arrive(
+    entry: OutstandingOrder, arrived: Vector | bytes, digest: str, moved_bytes: int, lasted_s: float
+) -> None:
+    if isinstance(arrived, bytes):
+        entry.received = UploadReply(_NO_MODEL, digest, moved_bytes, lasted_s, arrived)
+    else:
+        entry.received = UploadReply(arrived, digest, moved_bytes, lasted_s)
+    entry.refusal = ""  # of an attempt that broke off when the agent died
 
 
 def _refuse_tiny_pieces(pieces: int, total_bytes: int) -> None:

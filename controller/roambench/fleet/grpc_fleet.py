@@ -107,6 +107,7 @@ class GrpcFleet:
         self._giver = OrderGiver(
             settings.names,
             settings.deadline_s,
+            self._registry,
             clock,
             self.sessions,
             self._outstanding,
@@ -144,6 +145,7 @@ class GrpcFleet:
             clock=clock,
             welcome=self._welcome,
             store=self._drains.store,
+            models=self._data_plane,
             observe=observer,
             clock_observed=clock_observer,
             may_probe=lambda device: not self._hushed and not self._outstanding.of_device(device),

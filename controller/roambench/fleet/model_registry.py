@@ -12,9 +12,17 @@ from roambench.contract.model_blob import (
     decode_message,
     encode,
     encode_message,
+    fits_session,
 )
 from roambench.contract.model_digest import digest_of, names
-from roambench.contract.orders import UploadOrder, Vector
+from roambench.contract.orders import (
+    DiscardOrder,
+    IdleOrder,
+    Order,
+    TransferOrder,
+    UploadOrder,
+    Vector,
+)
 from roambench.learning.codecs.codec import Shapes
 from roambench.learning.codecs.coder import Coder, download_key
 
@@ -65,6 +73,13 @@ class ModelRegistry:
         """The digest of what is sent as the model of that `digest`."""
         coded = self._coded.get(digest)
         return digest if coded is None else digest_of(coded)
+
+    def come_in_session(self, order: Order | TransferOrder) -> bool:
+        """Return whether what the order lets its device download comes within the session."""
+        if isinstance(order, UploadOrder | DiscardOrder | IdleOrder | TransferOrder):
+            return False
+        blobs = [self.get(digest) for digest in order.model_digests]
+        return all(blob is not None and fits_session(len(blob), order.download_mbit_s) for blob in blobs)
 
     def retain(self, digests: Collection[str]) -> None:
         """Forget published models but those of `digests`."""

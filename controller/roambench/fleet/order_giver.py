@@ -25,6 +25,7 @@ from roambench.contract.orders import (
     UploadOrder,
     rests_of,
 )
+from roambench.fleet.model_registry import ModelRegistry
 from roambench.fleet.outstanding import OutstandingOrder, OutstandingOrders
 from roambench.fleet.sessions import Sessions
 
@@ -43,6 +44,7 @@ class OrderGiver:
 
     names: Sequence[str]
     deadline_s: float
+    registry: ModelRegistry
     clock: DeviceClock
     sessions: Sessions
     outstanding: OutstandingOrders
@@ -128,4 +130,5 @@ class OrderGiver:
             )
         limit_s = order.limit_s if isinstance(order, ProgramOrder | UploadOrder) else 0.0
         deadline_s = min(self.deadline_s, limit_s or math.inf) + self.rest_s * rests_of(order)
-        return GivenOrder(order, deadline_s, self.resumes_at, peers)
+        in_session = self.registry.come_in_session(order)
+        return GivenOrder(order, deadline_s, self.resumes_at, peers, in_session)

@@ -26,7 +26,7 @@ class OutstandingOrder:
     uploads: int = 0  # whole uploads of padding that arrived for a transfer order
     transfers: int = 0  # that were begun in its name, broken ones included
     unaware: bool = False  # the device may not know that its upload arrived
-    refusal: str = ""  # why the data plane refused what arrived for it
+    refusal: str = ""  # why what arrived for it was refused
 
     def settle(self, answer: Answer) -> None:
         """Settle once; a second answer to the same order changes nothing. An upload that arrived is done,

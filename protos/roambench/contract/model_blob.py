@@ -40,6 +40,9 @@ LEAST_CHUNK_BYTES: Final = 1024
 BULK_CHUNK_BYTES: Final = 4 * 1024 * 1024
 #: Refuse anything larger than this before reading it (a ResNet-50 is 94 MB).
 MAX_BLOB_BYTES: Final = 512 * 1024 * 1024
+#: A model up to this length travels within the session, unless it is paced: an agent needs no second
+#: connection then (0.14 MB of the controller, a handshake), and fewer calls.
+SESSION_BYTES: Final = 64 * 1024
 _MAX_HEADER_BYTES: Final = 4096
 #: The blob of a message, or of a coded model, is longer than that by less than this.
 MESSAGE_HEADER_BYTES: Final = 256
@@ -139,6 +142,11 @@ def _header(blob: bytes) -> tuple[int, _Header]:
         return size, from_json(_Header, blob[12 : 12 + size], "model header")
     except ConfigError as error:
         raise ModelError(error.problems[0]) from None
+
+
+def fits_session(total_bytes: int, mbit_s: float) -> bool:
+    """Return whether a blob travels within the session; not where it is paced, by `mbit_s` above 0."""
+    return mbit_s == 0.0 and total_bytes <= SESSION_BYTES
 
 
 def piece_bytes(mbit_s: float) -> int:

@@ -289,7 +289,7 @@ class TrainReply:
 
 @dataclass(frozen=True, slots=True)
 class UploadReport:
-    """A device's account of an upload; the model itself arrives on the data plane."""
+    """A device's account of an upload; the model itself arrived before it."""
 
     model_digest: str
     uploaded_bytes: int = 0
@@ -404,6 +404,7 @@ class GivenOrder:
     #: a later one is named. 0: there is nothing to go on from yet.
     resumes_at: int = 0
     peers: tuple[Peer, ...] = ()  # of an exchange: its neighbours, in their order
+    in_session: bool = False  # what it downloads comes within the session (`model_blob.fits_session`)
 
     def done(self, reply: Reply) -> Answer:
         """It was carried out."""

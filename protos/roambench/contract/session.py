@@ -53,8 +53,27 @@ class ClockEcho:
     sent_ns: int
 
 
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """A request for the model of that digest, which the order names (`model_blob.fits_session`)."""
+
+    order_id: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelUpload:
+    """The model that an upload order asks for (`model_blob.fits_session`)."""
+
+    order_id: str
+    train_order_id: str
+    ap: int
+    digest: str
+    blob: bytes
+
+
 #: What an agent sends unasked or as an answer.
-AgentWord = SessionEvent | Answer | KeptAnswer | ClockEcho
+AgentWord = SessionEvent | Answer | KeptAnswer | ClockEcho | ModelRequest | ModelUpload
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,5 +136,25 @@ class Refusal:
     final: bool
 
 
+@dataclass(frozen=True, slots=True)
+class ModelReply:
+    """The answer to a `ModelRequest`; `refusal`: why there is no model, empty where there is."""
+
+    order_id: str
+    digest: str  # as it was asked for
+    sent_digest: str = ""  # of the blob: another one where models are coded
+    blob: bytes = b""
+    refusal: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelReceipt:
+    """The answer to a `ModelUpload`; `refusal`: why it is not accepted, empty where it is."""
+
+    order_id: str
+    digest: str
+    refusal: str = ""
+
+
 #: What a controller sends a welcomed agent.
-ControllerWord = Welcome | GivenOrder | ClockProbe | Stop | Silence | DutySchedule
+ControllerWord = Welcome | GivenOrder | ClockProbe | Stop | Silence | DutySchedule | ModelReply | ModelReceipt

@@ -123,6 +123,7 @@ async def test_a_data_connection_that_nothing_moves_over_stays_open(tmp_path: Pa
     async with bench(limits=limits, deadline_s=15.0) as where, device(where, tmp_path / "pi", []) as pi:
         pi.shelve(TRAINED)
         where.fleet.publish(MODEL)
+        await pi.dial.connected(30.0)
         await until(lambda: where.fleet._ports.guard._open["pi-01", "Hold"])
         before = pi.links.connections
         await asyncio.sleep(1.0)  # a slower machine proves less

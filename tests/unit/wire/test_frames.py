@@ -32,6 +32,9 @@ from roambench.contract.session import (
     ControllerWord,
     DutySchedule,
     Hello,
+    ModelReply,
+    ModelRequest,
+    ModelUpload,
     Refusal,
     SessionEvent,
     Silence,
@@ -45,12 +48,13 @@ WIRE_TRAINING = wire.LocalTraining(seed=2**64 - 1)
 ABOUT = {"order_id": "run/1/2/x", "device": 2, "step": 1}
 FROM_CONTROLLER = {
     "train": (
-        GivenOrder(TrainOrder("run/1/2/x", 2, 1, 3, DIGEST, TRAINING, 8.5), 60.0, 4),
+        GivenOrder(TrainOrder("run/1/2/x", 2, 1, 3, DIGEST, TRAINING, 8.5), 60.0, 4, in_session=True),
         wire.ControllerFrame(
             order=wire.Order(
                 **ABOUT,
                 deadline_s=60.0,
                 resumes_at=4,
+                in_session=True,
                 train=wire.TrainOrder(
                     ap=3, start_digest=b"\xab" * 32, training=WIRE_TRAINING, download_mbit_s=8.5
                 ),
@@ -100,6 +104,14 @@ FROM_CONTROLLER = {
     "an order of no kind": (
         GivenOrder(UnknownOrder("run/1/2/x", 2, 1), 0.0),
         wire.ControllerFrame(order=wire.Order(**ABOUT)),
+    ),
+    "a model": (
+        ModelReply("run/1/2/x", DIGEST, "cd" * 32, b"blob"),
+        wire.ControllerFrame(
+            model_reply=wire.ModelReply(
+                order_id="run/1/2/x", digest=b"\xab" * 32, sent_digest=b"\xcd" * 32, blob=b"blob"
+            )
+        ),
     ),
     "silence": (Silence(False), wire.ControllerFrame(quiet=wire.Silence(on=False))),
     "duty": (
@@ -179,7 +191,7 @@ def test_a_frame_of_an_unknown_kind_is_no_word_and_a_refusal_ends_its_session() 
 def words() -> list[type]:
     unions = (Order | TransferOrder, Reply, ControllerWord | Refusal)
     kinds = [kind for union in unions for kind in get_args(union) if kind not in (GivenOrder, UploadReply)]
-    return [*kinds, Hello, LocalTraining, SessionEvent, ClockEcho]
+    return [*kinds, Hello, LocalTraining, SessionEvent, ClockEcho, ModelRequest, ModelUpload]
 
 
 @pytest.mark.parametrize("kind", words(), ids=lambda kind: kind.__name__)

@@ -36,6 +36,8 @@ from roambench.contract.session import (
     ControllerWord,
     DutySchedule,
     Hello,
+    ModelReceipt,
+    ModelReply,
     Silence,
     Stop,
     Welcome,
@@ -157,6 +159,8 @@ class AgentSession:
                     link.reporter.report(EventKind.DUTY_REFUSED, str(error))
             case Silence():
                 link.chores.begin(link.quiet.set_quiet(word.on))
+            case ModelReply() | ModelReceipt():
+                link.data.session.take(word)
             case Stop():
                 link.chores.begin(self.leave(word.reason, word.drain_s, word.resumes_at))
             case None:

@@ -17,7 +17,7 @@ from roambench.agent.peers.offers import HalfStep
 from roambench.agent.session.data_link import ModelTransfer
 from roambench.contract.errors import LinkError
 from roambench.contract.events import EventKind
-from roambench.contract.model_blob import encode
+from roambench.contract.model_blob import encode, fits_session
 from roambench.contract.model_digest import digest_of
 from roambench.contract.orders import (
     NO_MODEL_HELD,
@@ -145,6 +145,7 @@ class ExchangeOrders:
         await place.transferred(
             given,
             lambda link, limit_s: link.upload(order.order_id, "", order.ap, blob, held.digest, 0.0, limit_s),
+            in_session=fits_session(len(blob), order.upload_mbit_s),
         )
         return given.done(UploadReport(held.digest))
 
@@ -160,6 +161,8 @@ class ExchangeOrders:
         """Train a half step; or the answer of a device that cannot."""
         place, order_id = self.place, order.order_id
         await place.worker.ready()  # as for a train order
+        if order.start_digest and not given.in_session:
+            await place.connected(given)
         await place.rest_before(order.step)
         download, before = ModelTransfer(NOTHING_MOVED, 0.0), NOTHING_MOVED
         if order.start_digest:

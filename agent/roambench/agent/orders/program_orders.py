@@ -29,6 +29,8 @@ class ProgramOrders:
         place, order_id = self.place, order.order_id
         began_s = asyncio.get_running_loop().time()
         await self.program.ready()  # before the measured phases: one that has ended is loaded again, cold
+        if not given.in_session:
+            await place.connected(given)
         await place.rest_before(order.step)
         place.event(EventKind.DOWNLOAD_STARTED, order_id)
         blob, download = await place.download(

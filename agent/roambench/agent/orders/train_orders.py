@@ -36,6 +36,8 @@ class TrainOrders:
         began_s = asyncio.get_running_loop().time()
         # Before the measured phases: a trainer that died was forked again, cold.
         await (self.program or place.worker).ready()
+        if not given.in_session:
+            await place.connected(given)
         await place.rest_before(order.step)
         place.event(EventKind.DOWNLOAD_STARTED, order_id)
         start_path, previous_path = place.folder / "start.blob", place.folder / "previous.blob"

@@ -11,11 +11,11 @@ from roambench.agent.background import undivided
 from roambench.agent.board_load import RadioLoad
 from roambench.agent.orders.model_cache import CachedModel, ModelCache
 from roambench.agent.orders.worker import CodeJob
-from roambench.agent.orders.workplace import Workplace
-from roambench.agent.session.data_link import DataLink, ModelTransfer
+from roambench.agent.orders.workplace import ModelLink, Workplace
+from roambench.agent.session.data_link import ModelTransfer
 from roambench.contract.errors import ModelError
 from roambench.contract.events import EventKind
-from roambench.contract.model_blob import MAX_BLOB_BYTES, decode
+from roambench.contract.model_blob import MAX_BLOB_BYTES, decode, fits_session
 from roambench.contract.orders import (
     Answer,
     GivenOrder,
@@ -47,6 +47,8 @@ class TransferOrders:
             return given.refused(f"no trained model of {order.train_order_id} on disk")
         if coding := place.worker.codecs.codes_up and not (order.message_bytes or order.plain):
             await place.worker.ready()  # before the measured phases
+        if not fits_session(model.path.stat().st_size, order.upload_mbit_s):
+            await place.connected(given)
         await place.rest_before(order.step)
         path, digest, coding_s = model.path, model.reply.model_digest, 0.0
         if coding:
@@ -59,7 +61,7 @@ class TransferOrders:
         place.event(EventKind.UPLOAD_STARTED, order_id)
         blob = path.read_bytes()
 
-        async def attempt(link: DataLink, limit_s: float) -> ModelTransfer:
+        async def attempt(link: ModelLink, limit_s: float) -> ModelTransfer:
             place.timeline.enter(
                 Phase.UPLOAD,
                 order.step,
@@ -73,7 +75,8 @@ class TransferOrders:
                 order_id, order.train_order_id, order.ap, blob, digest, mbit_s, limit_s, radio
             )
 
-        sent = await place.transferred(given, attempt)
+        in_session = fits_session(len(blob), order.upload_mbit_s)
+        sent = await place.transferred(given, attempt, in_session=in_session)
         place.wait(order.step, await place.rest_after(order.step, sent.moved))
         answer = given.done(UploadReport(digest, sent.transferred_bytes, sent.duration_s, coding_s))
         # Only now: the controller has it, digest checked; whichever process dies, the answer is known first.
@@ -103,6 +106,8 @@ class TransferOrders:
         place = self.place
         if order.free:
             return await self._sync_for_free(given, order)
+        if not given.in_session:
+            await place.connected(given)
         await place.rest_before(order.step)
         place.event(EventKind.DOWNLOAD_STARTED, order.order_id)
         blob, download = await place.download(given, order.ap, order.digest, order.download_mbit_s)
@@ -122,6 +127,7 @@ class TransferOrders:
             lambda link, limit_s: link.download(
                 order.order_id, order.ap, order.digest, limit_s, coded=place.worker.codecs.codes_down
             ),
+            in_session=given.in_session,
         )
         blob = await place.plain(blob)
         return given.done(SyncReply(divergence=await undivided(self._take_over, blob)))
@@ -147,6 +153,7 @@ class TransferOrders:
         phase = Phase.UPLOAD if order.upload else Phase.DOWNLOAD
         link, now_s = place.link(), asyncio.get_running_loop().time
         end_s = now_s() + place.limit_s(given)
+        await place.connected(given)
         await place.fall_quiet()
         total_bytes, seconds, last = 0, 0.0, NOTHING_MOVED
         radio = RadioLoad(place.load, order.mbit_s)

@@ -24,6 +24,7 @@ from roambench.agent.orders.worker import (
 from roambench.agent.readings.timeline import PhaseTimeline
 from roambench.agent.reporter import Reporter
 from roambench.agent.session.data_link import BrokeOff, DataLink, ModelTransfer
+from roambench.agent.session.session_models import SessionModels
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.events import EventKind
 from roambench.contract.local_training import LocalTraining
@@ -66,12 +67,25 @@ class ProgramDone:
     late_s: float
 
 
+#: Moves a device's models.
+ModelLink = DataLink | SessionModels
+
+
 class Dial(Protocol):
-    """Port to the controller's data plane (`data_dial`)."""
+    """Port to the ways of models (`data_dial`)."""
+
+    @property
+    def session(self) -> ModelLink:
+        """The link for models that fit into the session."""
+        ...
 
     @property
     def link(self) -> DataLink | None:
         """None until the controller has named its data plane."""
+        ...
+
+    async def connected(self, limit_s: float) -> None:
+        """Wait for the connection of `link`."""
         ...
 
     def redial(self) -> None:
@@ -163,14 +177,23 @@ class Workplace:
         return self.clock.host_seconds(max(0.0, given.deadline_s - self.rest_s * rests_of(given.order)))
 
     def link(self) -> DataLink:
-        """The link for models; ConnectionError before the controller's welcome."""
+        """The link for models beside the session; ConnectionError before the controller's welcome."""
         link = self.dial.link
         if link is None:
             raise ConnectionError("no data plane: the controller has not welcomed this agent yet")
         return link
 
+    async def connected(self, given: GivenOrder) -> None:
+        """Wait for the connection for models, a tenth of the order's time at most: before measured phases,
+        which its handshakes are no part of."""
+        await self.dial.connected(0.1 * self.limit_s(given))
+
     async def transferred(
-        self, given: GivenOrder, attempt: Callable[[DataLink, float], Awaitable[Result]]
+        self,
+        given: GivenOrder,
+        attempt: Callable[[ModelLink, float], Awaitable[Result]],
+        *,
+        in_session: bool,
     ) -> Result:
         """The result of `attempt(link, limit_s)`. One that breaks off is followed by another, over a new
         connection and after a pause that is a phase of waiting, until the order's time is up."""
@@ -178,10 +201,11 @@ class Workplace:
         end_s, pauses_s = now_s() + self.limit_s(given), iter(_PAUSES_S)
         while True:
             try:
-                return await attempt(self.link(), end_s - now_s())
+                return await attempt(self.dial.session if in_session else self.link(), end_s - now_s())
             except BrokeOff as error:
                 self.timeline.enter(Phase.WAIT, given.order.step)
-                self.dial.redial()  # also where the next order has to do it
+                if not in_session:
+                    self.dial.redial()  # also where the next order has to do it
                 pause_s = next(pauses_s, math.inf)
                 if now_s() + pause_s >= end_s:
                     raise
@@ -202,7 +226,7 @@ class Workplace:
         Raises as `DataLink.download` does."""
         order, moved_before = given.order, [before]
 
-        async def attempt(link: DataLink, limit_s: float) -> tuple[bytes, ModelTransfer]:
+        async def attempt(link: ModelLink, limit_s: float) -> tuple[bytes, ModelTransfer]:
             self.timeline.enter(
                 Phase.DOWNLOAD,
                 order.step,
@@ -220,7 +244,7 @@ class Workplace:
                 coded=self.worker.codecs.codes_down,
             )
 
-        return await self.transferred(given, attempt)
+        return await self.transferred(given, attempt, in_session=given.in_session)
 
     async def train(self, order_id: str, step: int, job: TrainJob, before: Moved) -> Trained:
         """The training of an order, in one phase; what comes after it is no part of it, and begins with a

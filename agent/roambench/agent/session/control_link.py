@@ -7,7 +7,7 @@ import time
 import zlib
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 import grpc
 import grpc.aio
@@ -25,6 +25,8 @@ from roambench.spool.spool import Spool
 from roambench.wire.frames import agent_frame, controller_word, hello_message
 from roambench.wire.v1 import control_pb2 as wire
 from roambench.wire.v1.methods import DRAIN, MAX_CONTROL_MESSAGE_BYTES, SESSION, channel_options
+
+Reply = TypeVar("Reply")
 
 _FIRST_REDIAL_S = 0.2
 _LONGEST_REDIAL_S = 10.0
@@ -129,6 +131,7 @@ class ControlLink:
         self._notebook = notebook
         self._outgoing: asyncio.Queue[wire.AgentFrame | None] | None = None
         self._channel: grpc.aio.Channel | None = None
+        self._awaited: set[asyncio.Future[Any]] = set()
         self._ended = asyncio.Event()
         self._awake = asyncio.Event()
         self._awake.set()
@@ -144,6 +147,18 @@ class ControlLink:
     def say(self, word: AgentWord) -> None:
         """Queue a word, as `send` does."""
         self.send(agent_frame(word))
+
+    async def answered(self, word: AgentWord, reply: asyncio.Future[Reply]) -> Reply:
+        """Send a word, and return its reply, which `take` of a party sets; LinkError without a session, or
+        where it ends before."""
+        if self._outgoing is None:
+            raise LinkError("no session")
+        self._awaited.add(reply)
+        try:
+            self.say(word)
+            return await reply
+        finally:
+            self._awaited.discard(reply)
 
     def hang_up(self, reason: str, left_in_spool: Mapping[str, int] = _NOTHING_LEFT) -> None:
         """Say Goodbye, with how many records a store has yet to get, and end the session; `run` returns."""
@@ -255,6 +270,9 @@ class ControlLink:
         finally:
             if self._outgoing is not None:
                 self._outgoing, self._left_s = None, time.monotonic()
+            for reply in self._awaited:
+                if not reply.done():
+                    reply.set_exception(LinkError("the session ended"))
             outgoing.put_nowait(None)
             await channel.close()
             self._channel = None

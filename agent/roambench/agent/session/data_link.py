@@ -1,4 +1,4 @@
-"""The data plane as an agent uses it: download a model version from an AP, upload a trained model to one."""
+"""The data port as an agent uses it: download a model version from an AP, upload a trained model to one."""
 
 from __future__ import annotations
 

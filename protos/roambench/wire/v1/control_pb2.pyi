@@ -8,18 +8,22 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class AgentFrame(_message.Message):
-    __slots__ = ("hello", "event", "answer", "clock_echo", "goodbye")
+    __slots__ = ("hello", "event", "answer", "clock_echo", "goodbye", "model_request", "model_upload")
     HELLO_FIELD_NUMBER: _ClassVar[int]
     EVENT_FIELD_NUMBER: _ClassVar[int]
     ANSWER_FIELD_NUMBER: _ClassVar[int]
     CLOCK_ECHO_FIELD_NUMBER: _ClassVar[int]
     GOODBYE_FIELD_NUMBER: _ClassVar[int]
+    MODEL_REQUEST_FIELD_NUMBER: _ClassVar[int]
+    MODEL_UPLOAD_FIELD_NUMBER: _ClassVar[int]
     hello: Hello
     event: SessionEvent
     answer: Answer
     clock_echo: ClockEcho
     goodbye: Goodbye
-    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., event: _Optional[_Union[SessionEvent, _Mapping]] = ..., answer: _Optional[_Union[Answer, _Mapping]] = ..., clock_echo: _Optional[_Union[ClockEcho, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ...) -> None: ...
+    model_request: ModelRequest
+    model_upload: ModelUpload
+    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., event: _Optional[_Union[SessionEvent, _Mapping]] = ..., answer: _Optional[_Union[Answer, _Mapping]] = ..., clock_echo: _Optional[_Union[ClockEcho, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ..., model_request: _Optional[_Union[ModelRequest, _Mapping]] = ..., model_upload: _Optional[_Union[ModelUpload, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
     __slots__ = ("protocol_version", "device", "machine_id", "boot_id", "agent_version", "build", "capabilities", "spool_uuid", "trained_order_ids", "rss_bytes", "trainer_rss_bytes", "started_ns", "peer_address")
@@ -210,6 +214,28 @@ class ClockEcho(_message.Message):
     sent_ns: int
     def __init__(self, probe: _Optional[int] = ..., received_ns: _Optional[int] = ..., sent_ns: _Optional[int] = ...) -> None: ...
 
+class ModelRequest(_message.Message):
+    __slots__ = ("order_id", "digest")
+    ORDER_ID_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    order_id: str
+    digest: bytes
+    def __init__(self, order_id: _Optional[str] = ..., digest: _Optional[bytes] = ...) -> None: ...
+
+class ModelUpload(_message.Message):
+    __slots__ = ("order_id", "train_order_id", "ap", "digest", "blob")
+    ORDER_ID_FIELD_NUMBER: _ClassVar[int]
+    TRAIN_ORDER_ID_FIELD_NUMBER: _ClassVar[int]
+    AP_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    BLOB_FIELD_NUMBER: _ClassVar[int]
+    order_id: str
+    train_order_id: str
+    ap: int
+    digest: bytes
+    blob: bytes
+    def __init__(self, order_id: _Optional[str] = ..., train_order_id: _Optional[str] = ..., ap: _Optional[int] = ..., digest: _Optional[bytes] = ..., blob: _Optional[bytes] = ...) -> None: ...
+
 class Goodbye(_message.Message):
     __slots__ = ("reason", "left_in_spool")
     class LeftInSpoolEntry(_message.Message):
@@ -226,7 +252,7 @@ class Goodbye(_message.Message):
     def __init__(self, reason: _Optional[str] = ..., left_in_spool: _Optional[_Mapping[str, int]] = ...) -> None: ...
 
 class ControllerFrame(_message.Message):
-    __slots__ = ("welcome", "refusal", "order", "clock_probe", "stop", "quiet", "duty")
+    __slots__ = ("welcome", "refusal", "order", "clock_probe", "stop", "quiet", "duty", "model_reply", "model_receipt")
     WELCOME_FIELD_NUMBER: _ClassVar[int]
     REFUSAL_FIELD_NUMBER: _ClassVar[int]
     ORDER_FIELD_NUMBER: _ClassVar[int]
@@ -234,6 +260,8 @@ class ControllerFrame(_message.Message):
     STOP_FIELD_NUMBER: _ClassVar[int]
     QUIET_FIELD_NUMBER: _ClassVar[int]
     DUTY_FIELD_NUMBER: _ClassVar[int]
+    MODEL_REPLY_FIELD_NUMBER: _ClassVar[int]
+    MODEL_RECEIPT_FIELD_NUMBER: _ClassVar[int]
     welcome: Welcome
     refusal: Refusal
     order: Order
@@ -241,7 +269,9 @@ class ControllerFrame(_message.Message):
     stop: Stop
     quiet: Silence
     duty: DutySchedule
-    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., refusal: _Optional[_Union[Refusal, _Mapping]] = ..., order: _Optional[_Union[Order, _Mapping]] = ..., clock_probe: _Optional[_Union[ClockProbe, _Mapping]] = ..., stop: _Optional[_Union[Stop, _Mapping]] = ..., quiet: _Optional[_Union[Silence, _Mapping]] = ..., duty: _Optional[_Union[DutySchedule, _Mapping]] = ...) -> None: ...
+    model_reply: ModelReply
+    model_receipt: ModelReceipt
+    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., refusal: _Optional[_Union[Refusal, _Mapping]] = ..., order: _Optional[_Union[Order, _Mapping]] = ..., clock_probe: _Optional[_Union[ClockProbe, _Mapping]] = ..., stop: _Optional[_Union[Stop, _Mapping]] = ..., quiet: _Optional[_Union[Silence, _Mapping]] = ..., duty: _Optional[_Union[DutySchedule, _Mapping]] = ..., model_reply: _Optional[_Union[ModelReply, _Mapping]] = ..., model_receipt: _Optional[_Union[ModelReceipt, _Mapping]] = ...) -> None: ...
 
 class Welcome(_message.Message):
     __slots__ = ("run_id", "data_address", "learning_json", "exchanges", "revoked_serials", "resumes_at", "part", "quiet", "host_period_s", "host_during_phases", "rest_s", "bench", "system", "drain_period_s")
@@ -284,12 +314,13 @@ class Refusal(_message.Message):
     def __init__(self, reason: _Optional[str] = ..., final: bool = ...) -> None: ...
 
 class Order(_message.Message):
-    __slots__ = ("order_id", "step", "device", "deadline_s", "resumes_at", "train", "upload", "discard", "idle", "sync", "transfer", "exchange", "program")
+    __slots__ = ("order_id", "step", "device", "deadline_s", "resumes_at", "in_session", "train", "upload", "discard", "idle", "sync", "transfer", "exchange", "program")
     ORDER_ID_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
     DEVICE_FIELD_NUMBER: _ClassVar[int]
     DEADLINE_S_FIELD_NUMBER: _ClassVar[int]
     RESUMES_AT_FIELD_NUMBER: _ClassVar[int]
+    IN_SESSION_FIELD_NUMBER: _ClassVar[int]
     TRAIN_FIELD_NUMBER: _ClassVar[int]
     UPLOAD_FIELD_NUMBER: _ClassVar[int]
     DISCARD_FIELD_NUMBER: _ClassVar[int]
@@ -303,6 +334,7 @@ class Order(_message.Message):
     device: int
     deadline_s: float
     resumes_at: int
+    in_session: bool
     train: TrainOrder
     upload: UploadOrder
     discard: DiscardOrder
@@ -311,7 +343,7 @@ class Order(_message.Message):
     transfer: TransferOrder
     exchange: ExchangeOrder
     program: ProgramOrder
-    def __init__(self, order_id: _Optional[str] = ..., step: _Optional[int] = ..., device: _Optional[int] = ..., deadline_s: _Optional[float] = ..., resumes_at: _Optional[int] = ..., train: _Optional[_Union[TrainOrder, _Mapping]] = ..., upload: _Optional[_Union[UploadOrder, _Mapping]] = ..., discard: _Optional[_Union[DiscardOrder, _Mapping]] = ..., idle: _Optional[_Union[IdleOrder, _Mapping]] = ..., sync: _Optional[_Union[SyncOrder, _Mapping]] = ..., transfer: _Optional[_Union[TransferOrder, _Mapping]] = ..., exchange: _Optional[_Union[ExchangeOrder, _Mapping]] = ..., program: _Optional[_Union[ProgramOrder, _Mapping]] = ...) -> None: ...
+    def __init__(self, order_id: _Optional[str] = ..., step: _Optional[int] = ..., device: _Optional[int] = ..., deadline_s: _Optional[float] = ..., resumes_at: _Optional[int] = ..., in_session: bool = ..., train: _Optional[_Union[TrainOrder, _Mapping]] = ..., upload: _Optional[_Union[UploadOrder, _Mapping]] = ..., discard: _Optional[_Union[DiscardOrder, _Mapping]] = ..., idle: _Optional[_Union[IdleOrder, _Mapping]] = ..., sync: _Optional[_Union[SyncOrder, _Mapping]] = ..., transfer: _Optional[_Union[TransferOrder, _Mapping]] = ..., exchange: _Optional[_Union[ExchangeOrder, _Mapping]] = ..., program: _Optional[_Union[ProgramOrder, _Mapping]] = ...) -> None: ...
 
 class TransferOrder(_message.Message):
     __slots__ = ("upload", "total_bytes", "mbit_s", "repeats")
@@ -463,6 +495,30 @@ class Stop(_message.Message):
     drain_s: float
     resumes_at: int
     def __init__(self, reason: _Optional[str] = ..., drain_s: _Optional[float] = ..., resumes_at: _Optional[int] = ...) -> None: ...
+
+class ModelReply(_message.Message):
+    __slots__ = ("order_id", "digest", "sent_digest", "blob", "refusal")
+    ORDER_ID_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    SENT_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    BLOB_FIELD_NUMBER: _ClassVar[int]
+    REFUSAL_FIELD_NUMBER: _ClassVar[int]
+    order_id: str
+    digest: bytes
+    sent_digest: bytes
+    blob: bytes
+    refusal: str
+    def __init__(self, order_id: _Optional[str] = ..., digest: _Optional[bytes] = ..., sent_digest: _Optional[bytes] = ..., blob: _Optional[bytes] = ..., refusal: _Optional[str] = ...) -> None: ...
+
+class ModelReceipt(_message.Message):
+    __slots__ = ("order_id", "digest", "refusal")
+    ORDER_ID_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    REFUSAL_FIELD_NUMBER: _ClassVar[int]
+    order_id: str
+    digest: bytes
+    refusal: str
+    def __init__(self, order_id: _Optional[str] = ..., digest: _Optional[bytes] = ..., refusal: _Optional[str] = ...) -> None: ...
 
 class Silence(_message.Message):
     __slots__ = ("on",)

@@ -14,8 +14,10 @@ import pytest
 from agent_ports import Log
 from hand_agent import Bench, bench
 from roambench.agent.background import Chores
+from roambench.agent.session.control_link import ControlLink
 from roambench.agent.session.data_dial import DataDial
 from roambench.agent.session.identity_files import IdentityFiles
+from roambench.agent.session.session_models import SessionModels
 from roambench.contract.device_time import DeviceClock
 
 
@@ -29,7 +31,9 @@ class Dialler:
     chores: Chores = field(default_factory=lambda: Chores(Log()))
 
     def __post_init__(self) -> None:
-        self.dial = DataDial(self.identity, "pi-01", DeviceClock(), self.chores)
+        control = ControlLink("127.0.0.1:1", self.identity, "pi-01", Log())
+        session = SessionModels(control, DeviceClock())
+        self.dial = DataDial(self.identity, "pi-01", DeviceClock(), self.chores, session)
 
     @property
     def address(self) -> str:
@@ -60,10 +64,21 @@ async def dialler(folder: Path) -> AsyncIterator[Dialler]:
 
 
 @pytest.mark.asyncio
-async def test_it_shakes_hands_when_it_dials_and_not_with_the_first_transfer(tmp_path: Path) -> None:
+async def test_it_shakes_hands_before_the_first_transfer_and_not_where_none_needs_it(tmp_path: Path) -> None:
     async with dialler(tmp_path) as agent:
+        await agent.dial.connected(60.0)  # before anybody said where
         agent.dial.dial(agent.address, keepalive=True)
+        assert agent.dial._channel is None
+        await agent.dial.connected(60.0)
         await agent.until(grpc.ChannelConnectivity.READY)
+
+
+@pytest.mark.asyncio
+async def test_a_connection_that_does_not_come_is_not_waited_for_longer_than_asked(tmp_path: Path) -> None:
+    async with dialler(tmp_path) as agent:
+        agent.dial.dial("127.0.0.1:1", keepalive=True)
+        await agent.dial.connected(0.2)
+        assert agent.dial.link is not None
 
 
 @pytest.mark.asyncio
