@@ -95,6 +95,7 @@ class Drain:
         self._report_slow = slow
         self.trouble = ""  # what a person must mend
         self.slow = ""  # how slow it is, as was reported
+        self._share = 1.0  # of a period, that the next wait is
         self._limit = batch_records
         self._failures = 0
         self.pause_s = 0.0  # after the last failure
@@ -118,11 +119,21 @@ class Drain:
                 await self._pause()
             else:
                 # With a backlog only let others run.
-                await asyncio.sleep(self.period_s if self._source.depth < self._batch_records else 0)
+                await asyncio.sleep(self.wait_s() if self._source.depth < self._batch_records else 0)
 
     def look_every(self, period_s: float) -> None:
-        """Wait `period_s` (host seconds) between drains, as the far side asks; a backlog does not wait."""
+        """Wait `period_s` (host seconds) between drains, as the far side asks; a backlog does not wait.
+
+        The next wait is a drawn part of it: a fleet that is welcomed in one moment would drain in one moment
+        from then on.
+        """
         self.period_s = min(_PERIOD_MOST_S, max(PERIOD_S, period_s))
+        self._share = float(generator(self._source.key, "drain phase", step=0).random())
+
+    def wait_s(self) -> float:
+        """Take the next wait between drains (host seconds)."""
+        share, self._share = self._share, 1.0
+        return share * self.period_s
 
     def nudge(self) -> None:
         """The far side is there (again): do not wait out the pause."""

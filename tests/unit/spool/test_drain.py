@@ -360,3 +360,15 @@ async def test_a_far_side_says_how_often_within_bounds(spool, wanted_s, period_s
     drain = Drain(source(spool), FarSide(spool.uuid).take, trouble=lambda reason: None)
     drain.look_every(wanted_s)
     assert drain.period_s == period_s
+
+
+def test_a_fleet_that_is_welcomed_in_one_moment_does_not_drain_in_one(tmp_path):
+    waits_s = []
+    for number in range(20):
+        spool = Spool(tmp_path / f"{number}.sqlite")
+        drain = Drain(source(spool), FarSide(spool.uuid).take, trouble=print)
+        drain.look_every(5.0)
+        waits_s.append(drain.wait_s())
+        assert drain.wait_s() == drain.wait_s() == 5.0
+        spool.close()
+    assert 0.0 <= min(waits_s) < 1.5 < 3.5 < max(waits_s) < 5.0
