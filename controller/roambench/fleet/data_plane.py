@@ -150,7 +150,7 @@ class DataPlane:
             await context.write(chunk)
 
     def requested(self, name: str, request: ModelRequest) -> ModelReply:
-        """What a session gets that asks for a model."""
+        """The reply to a session that asks for a model."""
         entry = self._entry(name, request.order_id)
         try:
             if entry is not None:
@@ -252,7 +252,7 @@ class DataPlane:
         return wire.UploadReceipt(accepted=True).SerializeToString()
 
     def uploaded(self, name: str, upload: ModelUpload) -> ModelReceipt:
-        """The receipt that a session gets which brings a model."""
+        """The receipt of a model that a session brings."""
         entry, blob = self._entry(name, upload.order_id), upload.blob
         try:
             if entry is not None:

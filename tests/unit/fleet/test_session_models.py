@@ -26,7 +26,8 @@ from roambench.agent.session.control_link import secure_channel
 from roambench.contract.errors import LinkError, ModelError
 from roambench.contract.events import EventKind
 from roambench.contract.link_codecs import LinkCodecs
-from roambench.contract.model_blob import SESSION_BYTES, digest_of, encode
+from roambench.contract.model_blob import SESSION_BYTES, encode
+from roambench.contract.model_digest import digest_of
 from roambench.contract.orders import AnswerStatus, SyncOrder, TrainOrder, UploadOrder, UploadReply
 from roambench.contract.phases import Phase
 from roambench.wire.v1 import control_pb2 as wire

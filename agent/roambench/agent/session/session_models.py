@@ -13,7 +13,7 @@ from roambench.agent.session.data_link import BrokeOff, ModelTransfer, TimeIsUp
 from roambench.contract.awake_timeout import AwakeTimeout
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import LinkError, ModelError
-from roambench.contract.model_blob import digest_of
+from roambench.contract.model_digest import names
 from roambench.contract.phases import Moved
 from roambench.contract.session import ModelReceipt, ModelReply, ModelRequest, ModelUpload
 
@@ -29,7 +29,7 @@ class SessionModels:
         self._replies: dict[tuple[str, str], _Reply] = {}
 
     def take(self, reply: ModelReply | ModelReceipt) -> None:
-        """Take a reply of the controller; one that nobody waits for any more is ignored."""
+        """Take a reply of the controller; one that is not waited for any more is ignored."""
         waiting = self._replies.get((reply.order_id, reply.digest))
         if waiting is not None and not waiting.done():
             waiting.set_result((reply, self._clock.now_ns()))
@@ -50,7 +50,7 @@ class SessionModels:
         if not isinstance(reply, ModelReply) or reply.refusal:
             raise LinkError(f"{what} broke off: {reply.refusal}")
         radio.begin(ended_ns, len(reply.blob))
-        if digest_of(reply.blob) != (reply.sent_digest if coded else digest):
+        if not names(reply.sent_digest if coded else digest, reply.blob):
             raise ModelError(f"{what}: the digest does not match")
         moved = Moved(len(reply.blob), ended_ns, ended_ns)
         return reply.blob, ModelTransfer(moved, (ended_ns - started_ns) * 1e-9)
