@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import tempfile
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -87,8 +89,9 @@ class BoardAgents(LocalAgents):
 
     async def stop(self) -> None:
         for name in self._names:
-            if name in self._processes:
-                await self._end(name, self._processes.pop(name))
+            if (running := self._processes.pop(name, None)) is not None:
+                os.kill(running.pid, signal.SIGTERM)
+                await self._end(name, running)
         await super().stop()
 
 

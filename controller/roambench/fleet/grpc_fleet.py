@@ -198,7 +198,7 @@ class GrpcFleet:
 
     async def start(self) -> None:
         """Open the ports for agents."""
-        keep_freed_memory(arenas=1)  # models of all devices come and go with every step
+        keep_freed_memory()  # models of all devices come and go with every step
         await self._ports.open()
 
     async def stop(self, reason: str, drain_s: float = 30.0, *, may_return: bool = True) -> list[str]:

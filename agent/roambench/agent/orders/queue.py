@@ -80,7 +80,8 @@ class OrderQueue:
         """Carry out orders one after the other, for ever."""
         while True:
             given = await self._queue.get()
-            if self.point is not None:  # all orders before it are done, and none of its step has begun
+            # All orders before it are done, and none of its step has begun.
+            if self.point is not None and self.point.is_due(given.resumes_at):
                 try:
                     await undivided(self.point.reach, given.resumes_at)
                 except OSError as error:  # a resumed run will find nothing here for that step, and say so

@@ -78,10 +78,13 @@ class ResumePoint:
 
     def reach(self, resumes_at: int) -> None:
         """To be called before an order is carried out, with what it says."""
-        point = self._point
-        known = point.step if point is not None and point.run_id == self._run_id else 0
-        if resumes_at > known:
+        if self.is_due(resumes_at):
             self._take(_Point(self._run_id, resumes_at, self._part))
+
+    def is_due(self, resumes_at: int) -> bool:
+        """Return whether `reach` has anything to do."""
+        point = self._point
+        return resumes_at > (point.step if point is not None and point.run_id == self._run_id else 0)
 
     def clear(self) -> None:
         """The run is over."""
