@@ -3,7 +3,7 @@
     python benchmarks/transport.py [--clients 36] [--repeats 8]
 
 Goals: >= 0.7 of raw TCP without TLS, >= 0.5 with mutual TLS, at MOHAWK's 2.6 MB model. All clients live in
-one other process. The row "raw TCP + SHA-256" shows what checking every model costs by itself. Rows are
+one other process. The row "raw TCP + digest" shows what checking every model costs by itself. Rows are
 interleaved repeat by repeat, the best of each is compared: the machine is shared. "cpu ms" is of both
 processes together and hardly depends on what else runs.
 """
@@ -45,7 +45,7 @@ PARAMETERS = 659_242  # MOHAWK's CNN on MNIST
 LAYOUT = "0" * 32
 ROWS = (
     ("raw", "raw TCP", ""),
-    ("checked", "raw TCP + SHA-256", ""),
+    ("checked", "raw TCP + digest", ""),
     ("plain", "gRPC", ">= 0.7"),
     ("tls", "gRPC + mTLS", ">= 0.5"),
 )
@@ -296,7 +296,7 @@ def _print(
         f"{wall_s['checked', direction] / wall_s['tls', direction]:.2f} with"
         for direction in DIRECTIONS
     )
-    print(f"as a ratio to the raw TCP stream that checks SHA-256 as we do: {told}")
+    print(f"as a ratio to the raw TCP stream that checks the digest as we do: {told}")
 
 
 if __name__ == "__main__":
