@@ -98,7 +98,7 @@ def say_whether_equal(before: RecordedRun, runs: Sequence[Path], console: Consol
 
 
 def _of_last_models(before: Path, now: Path) -> str:
-    """Whether two runs that name their models by different digests end in the same one."""
+    """Say whether two runs that name their models by different digests end in the same one."""
     files = [run / GLOBAL_MODEL for run in (before, now)]
     if not all(file.is_file() for file in files):
         return f"repeats {before}, which names its models by other digests: compare what they wrote"

@@ -17,7 +17,7 @@ _KEPT_ANSWERS = 16  # more than a controller can have outstanding with one devic
 
 
 def key_of(order_id: str) -> str:
-    """What stands for an order in the names of its files, 16 hex digits."""
+    """Return the 16 hex digits that stand for an order in the names of its files."""
     return hashlib.sha256(order_id.encode()).hexdigest()[:16]
 
 
