@@ -62,6 +62,8 @@ class ModelCache:
         #: Where the trainer writes what is lost of what is being uploaded; `fed_back` takes it.
         self.memory_draft = folder / "memory-draft.blob"
         self._answers_file = folder / "answers.json"
+        self._described: TrainedDescription | None = None
+        self._answers: dict[str, str] = {}
         self._read_back()
 
     def draft(self, order_id: str) -> Path:
