@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields, replace
-from typing import Literal, cast
+from typing import Any, Literal
 
 from roambench.contract.draws import draw_key
 from roambench.contract.errors import PluginError
@@ -266,47 +266,33 @@ def order_batch(
     orders: Sequence[Order], here: Presence, throughput: Throughput, usual_epochs: int = 0
 ) -> RecordBatch | None:
     """The `order_record` of each, as columns; None where they are not all trainings or all uploads."""
-    direction: Direction
-    own: dict[str, object]
-    match {type(order) for order in orders}:
-        case kinds if kinds == {TrainOrder}:
-            trainings = cast("Sequence[TrainOrder]", orders)
-            epochs = [order.training.epochs for order in trainings]
-            direction, own = (
-                "down",
-                {
-                    "kind": "train",
-                    "ap": [order.ap for order in trainings],
-                    "start_digest": [order.start_digest for order in trainings],
-                    "paced_mbit_s": [order.download_mbit_s for order in trainings],
-                    "epochs": [0 if count == usual_epochs else count for count in epochs],
-                },
-            )
-        case kinds if kinds == {UploadOrder}:
-            uploads = cast("Sequence[UploadOrder]", orders)
-            direction, own = (
-                "up",
-                {
-                    "kind": "upload",
-                    "ap": [order.ap for order in uploads],
-                    "train_order_id": [order.training_id for order in uploads],
-                    "paced_mbit_s": [order.upload_mbit_s for order in uploads],
-                    "plain": [order.plain for order in uploads],
-                },
-            )
-        case _:
-            return None
-    devices = [order.device for order in orders]
-    distances_m = [here.distances_m[device] for device in devices]
+    kinds = {type(order) for order in orders}
+    trains = kinds == {TrainOrder}
+    if not trains and kinds != {UploadOrder}:
+        return None
+
+    def column(name: str) -> list[Any]:
+        return [getattr(order, name) for order in orders]
+
+    own: dict[str, Any]
+    if trains:
+        epochs = [training.epochs for training in column("training")]
+        usual = [0 if count == usual_epochs else count for count in epochs]
+        own = {"kind": "train", "start_digest": column("start_digest"), "epochs": usual}
+    else:
+        own = {"kind": "upload", "train_order_id": column("training_id"), "plain": column("plain")}
+    distances_m = [here.distances_m[order.device] for order in orders]
     return RecordBatch.of(
         OrderGiven,
         len(orders),
         step=here.step,
-        device=devices,
-        order_id=[order.order_id for order in orders],
+        device=column("device"),
+        order_id=column("order_id"),
+        ap=column("ap"),
         distance_m=distances_m,
         link=[link_name(distance_m) for distance_m in distances_m],
-        throughput_mbit_s=[throughput(distance_m, direction) for distance_m in distances_m],
+        throughput_mbit_s=[throughput(distance_m, "down" if trains else "up") for distance_m in distances_m],
+        paced_mbit_s=column("download_mbit_s" if trains else "upload_mbit_s"),
         **own,
     )
 

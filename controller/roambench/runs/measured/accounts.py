@@ -27,7 +27,7 @@ from roambench.energy.readings.samples import PowerSamples
 from roambench.energy.readings.timeline import Interval, complete_timeline, without_outages, without_power
 from roambench.energy.uncertainty import MeterCalibration, with_meter
 from roambench.rounds.local_updates import local_updates
-from roambench.rounds.records import BoardSwitched, ClockProbed, OrderGiven, RoundRecord, RunResumed
+from roambench.rounds.records import BoardSwitched, OrderGiven, RoundRecord, RunResumed
 from roambench.runs.event_log import EventLog
 from roambench.runs.folder import RunFolder
 from roambench.runs.measured.clocks import BoardClock, board_clocks
@@ -205,8 +205,7 @@ def account_run(
     outcomes = {order: training.outcome for order, training in trainings.items()}
     steps = {order: training.step for order, training in trainings.items()}
     events = {name: device.events for name, device in found.items()}
-    probed = log.only(ClockProbed)
-    clocks = {c.device: c for c in board_clocks(names, probed, events, start_ns, end_ns)}
+    clocks = {c.device: c for c in board_clocks(names, log, events, start_ns, end_ns)}
     for name in names:
         device_meter(name, (), section, nominal_s)  # a mistake in the experiment is no board's
 

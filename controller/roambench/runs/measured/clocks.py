@@ -20,6 +20,7 @@ from roambench.energy.clocks.clock_fit import (
 )
 from roambench.meters.traits import MeterDescription
 from roambench.rounds.records import ClockProbed, RoundRecord
+from roambench.runs.event_log import EventLog
 
 #: A remote reader of this name is the controller's own machine: its clock is the one that asks.
 CONTROLLER_HOST: Final = "controller"
@@ -156,9 +157,8 @@ def board_clocks(
 ) -> tuple[BoardClock, ...]:
     """The clock of every board of a run, in the order of `names`; `events` as the record store has them."""
     bursts: dict[int, list[ClockProbed]] = {}
-    for record in records:
-        if isinstance(record, ClockProbed):
-            bursts.setdefault(record.device, []).append(record)
+    for record in EventLog.of(records).only(ClockProbed):
+        bursts.setdefault(record.device, []).append(record)
     own = {
         name: board_clock(name, bursts.get(index, ()), described(events.get(name, ())), start_ns, end_ns)
         for index, name in enumerate(names)

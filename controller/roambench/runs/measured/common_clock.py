@@ -21,6 +21,7 @@ from roambench.contract.phases import PhaseSpan
 from roambench.contract.records import AgentEvent, HostSample, RecordKind
 from roambench.energy.clocks.clock_fit import MOST_OFFSET_NS, ClockBurst, ClockFit
 from roambench.rounds.records import ClockProbed, RoundRecord
+from roambench.runs.event_log import EventLog
 from roambench.runs.folder import RunFolder
 from roambench.runs.record_store import MOST_WALL_NS, ReadingColumns, RecordStore, columns_of, in_time
 from roambench.runs.records import Records
@@ -37,10 +38,9 @@ def on_one_clock(folder: RunFolder, journal: Iterable[RoundRecord], store: Recor
     if not folder.info.kind.own_clocks or not isinstance(store, RecordStore):
         return store
     offsets: dict[str, dict[str, list[ClockBurst]]] = {}
-    for record in journal:
+    for record in EventLog.of(journal).only(ClockProbed):
         if (
-            isinstance(record, ClockProbed)
-            and 0 <= record.device < len(folder.info.device_names)
+            0 <= record.device < len(folder.info.device_names)
             and abs(record.offset_ns) <= MOST_OFFSET_NS  # a run of a version that did not ask
         ):
             bursts = offsets.setdefault(folder.info.device_names[record.device], {})
