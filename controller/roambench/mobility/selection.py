@@ -60,16 +60,17 @@ def repeated(trace: Trace, times: int) -> Trace:
     )
 
 
-def busiest_devices(trace: Trace, devices: int) -> Trace:
+def busiest_devices(trace: Trace, devices: int, ranking: npt.NDArray[np.int64] | None = None) -> Trace:
     """The trace of its `devices` busiest devices; a device's index is its rank, its name is kept.
 
     Rank: steps present, descending; ties by first step present, then by index (MOHAWK §4.1 takes the top
-    1,000 of 12,866). Raises TraceError when the trace has fewer devices.
+    1,000 of 12,866); `ranking` has it where not all fixes are in the trace. Raises TraceError when the trace
+    has fewer devices.
     """
     total = len(trace.device_names)
     if not 1 <= devices <= total:
         raise TraceError(f"cannot choose the {devices} busiest of {total} devices")
-    kept = _ranking(trace)[:devices]
+    kept = (_ranking(trace) if ranking is None else ranking)[:devices]
     rank = np.full(total, -1, np.int32)
     rank[kept] = np.arange(devices, dtype=np.int32)
     rows = np.flatnonzero(rank[trace.device] >= 0)
@@ -145,7 +146,12 @@ def _ranking(trace: Trace) -> npt.NDArray[np.int64]:
     hours = np.bincount(trace.device, minlength=total)
     first = np.full(total, trace.steps, np.int64)
     np.minimum.at(first, trace.device, trace.step)
-    return np.lexsort((np.arange(total), first, -hours)).astype(np.int64)
+    return ranking_by(hours, first)
+
+
+def ranking_by(hours: npt.NDArray[np.int64], first: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The devices by rank, from the number of steps in which each is present and the first of them."""
+    return np.lexsort((np.arange(len(hours)), first, -hours)).astype(np.int64)
 
 
 def _with_marks(trace: Trace, first: int, steps: int) -> Trace:

@@ -167,8 +167,10 @@ def movement_of(experiment: Experiment) -> Movement:
 
 
 def generated(section: TraceSection, seed: int) -> Trace:
-    """Generate a trace by the section's generator; equal for equal parameters and seed."""
-    return GENERATORS.load(section.generator).generate(seed, section.parameters)
+    """Generate a trace by the section's generator; equal for equal parameters and seed. Where the window is
+    the first, what lies outside may be left out."""
+    first = range(section.offset, section.offset + section.steps) if section.window == "first" else None
+    return GENERATORS.load(section.generator).generate(seed, section.parameters, first)
 
 
 def learning_task_of(experiment: Experiment, devices: int) -> LearningTask:

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from roambench.contract.draws import generator
-from roambench.mobility.selection import ap_names, busiest_devices, draw_places
+from roambench.mobility.selection import ap_names, busiest_devices, draw_places, ranking_by
 from roambench.mobility.trace import FloatColumn, Trace
 from roambench.mobility.walks.city_checkins import checkin_presence, drawn_outages
 from roambench.mobility.walks.city_parameters import CITY_PRESETS, CityParameters
@@ -53,13 +53,14 @@ class _People:
     outing_rate: FloatColumn
 
 
-def city(parameters: CityParameters, seed: int) -> Trace:
-    """The city of `seed`. A device's index is its rank by steps present, as MOHAWK ranks; its name tells
-    the number it was drawn with. Raises ConfigError for impossible parameters.
+def city(parameters: CityParameters, seed: int, steps: range | None = None) -> Trace:
+    """The city of `seed`, with `steps` the fixes of these alone. A device's index is its rank by steps
+    present, as MOHAWK ranks; its name tells the number it was drawn with. Raises ConfigError for impossible
+    parameters.
     """
     places = _map(parameters, seed)
     people = _people(parameters, places, seed)
-    fixes = _live(parameters, places, people, seed)
+    fixes = _live(parameters, places, people, seed, range(parameters.steps) if steps is None else steps)
     chosen = draw_places(parameters.places, parameters.aps, seed)
     trace = Trace(
         steps=parameters.steps,
@@ -83,7 +84,7 @@ def city(parameters: CityParameters, seed: int) -> Trace:
             **({"outages": drawn_outages(parameters, seed)} if parameters.outages else {}),
         },
     )
-    return busiest_devices(trace, parameters.devices)
+    return busiest_devices(trace, parameters.devices, fixes.ranking)
 
 
 CITY: Final = Generator(
@@ -92,6 +93,7 @@ CITY: Final = Generator(
     CityParameters,
     city,
     CITY_PRESETS,
+    city,
 )
 
 
@@ -177,17 +179,20 @@ class _Fixes:
     device: npt.NDArray[np.int32]
     x_m: FloatColumn
     y_m: FloatColumn
+    ranking: Indices  # by all steps
 
 
-def _live(parameters: CityParameters, places: _Map, people: _People, seed: int) -> _Fixes:
-    """Walk the city through its steps."""
+def _live(parameters: CityParameters, places: _Map, people: _People, seed: int, steps: range) -> _Fixes:
+    """Walk the city through all its steps, and keep the fixes of `steps`."""
     count = parameters.devices
     state = np.full(count, _AWAY)
     place = np.full(count, _HOME, np.int64)
     popular = np.cumsum(places.popularity)
     routine = np.cumsum(1.0 / np.arange(1, parameters.favourites + 1))
     routine /= routine[-1]
-    devices, xs_m, ys_m = [], [], []
+    hours, first = np.zeros(count, np.int64), np.full(count, parameters.steps)
+    kept: list[int] = []
+    devices, xs_m, ys_m = ([np.empty(0, kind)] for kind in (np.int32, np.float64, np.float64))
     checkins = checkin_presence(parameters, seed) if parameters.presence == "checkins" else None
     for step, rhythm in enumerate(awake(parameters)):
         draws = generator(seed, "city step", step=step).random((count, 4))
@@ -206,12 +211,18 @@ def _live(parameters: CityParameters, places: _Map, people: _People, seed: int) 
         seen = state == _SEEN
         place = np.where(seen, np.where(asleep, _HOME, np.where(stays, place, chosen)), place)
         present = np.flatnonzero(seen)
+        hours[present] += 1
+        first[present] = np.minimum(first[present], step)
+        if step not in steps:
+            continue
+        kept.append(step)
         at = place[present]
         devices.append(present.astype(np.int32))
         xs_m.append(np.where(at == _HOME, people.home_x_m[present], places.x_m[at]))
         ys_m.append(np.where(at == _HOME, people.home_y_m[present], places.y_m[at]))
-    steps = np.repeat(np.arange(parameters.steps, dtype=np.int32), [len(part) for part in devices])
-    return _Fixes(steps, np.concatenate(devices), np.concatenate(xs_m), np.concatenate(ys_m))
+    of_step = np.repeat(np.array(kept, np.int32), [len(part) for part in devices[1:]])
+    columns = (np.concatenate(column) for column in (devices, xs_m, ys_m))
+    return _Fixes(of_step, *columns, ranking_by(hours, first))
 
 
 def _next_state(

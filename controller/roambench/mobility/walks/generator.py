@@ -16,7 +16,8 @@ _MOST_PLACES: Final = 500_000_000  # of all devices in all steps: 12 GB of colum
 class Generator:
     """A synthetic source of movement. `parameters` is a frozen dataclass with a default for every field.
 
-    `make(parameters, seed)` is pure: equal arguments give equal traces.
+    `make(parameters, seed)` is pure: equal arguments give equal traces. `part(parameters, seed, steps)` is
+    the same trace without the fixes of other steps; None: the whole is always made.
     """
 
     name: str
@@ -24,6 +25,7 @@ class Generator:
     parameters: type[Any]
     make: Callable[[Any, int], Trace]
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # the first changes no default
+    part: Callable[[Any, int, range], Trace] | None = None
 
     def settings(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """`given` on top of what its key `preset` stands for. Raises ConfigError for an unknown preset."""
@@ -46,8 +48,11 @@ class Generator:
             return [f"steps x devices is {steps * devices:,}, expected at most {_MOST_PLACES:,}"]
         return []
 
-    def generate(self, seed: int, parameters: Mapping[str, Any] | None = None) -> Trace:
-        """The trace of `seed`, with the given fields changed from their defaults (or their preset's).
+    def generate(
+        self, seed: int, parameters: Mapping[str, Any] | None = None, steps: range | None = None
+    ) -> Trace:
+        """The trace of `seed`, with the given fields changed from their defaults (or their preset's). With
+        `steps` the fixes of others may be left out.
 
         Raises ConfigError for names that are no field, and for more than can be made.
         """
@@ -60,4 +65,6 @@ class Generator:
             )
         if large := self.too_large(given):
             raise ConfigError([f"{self.name}: {problem}" for problem in large])
+        if steps is not None and self.part is not None:
+            return self.part(self.parameters(**given), seed, steps)
         return self.make(self.parameters(**given), seed)
