@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,10 @@ REST_S = 4.0
 LENGTH_S = {Phase.DOWNLOAD: 3.0, Phase.TRAIN: 60.0, Phase.UPLOAD: 4.0}
 POWER_W = {Phase.DOWNLOAD: 2.5, Phase.TRAIN: 5.1, Phase.UPLOAD: 2.8}
 IDLE_W, SCATTER_W, ROUNDED_W = 1.9, 0.012, 3.81687e-3
+_INSERT = """
+WITH RECURSIVE n(i) AS (VALUES(0) UNION ALL SELECT i + 1 FROM n WHERE i + 1 < ?6)
+INSERT INTO record SELECT ?1, ?2, ?3 + i, 1, substr(?5, ?4 * i + 1, ?4) FROM n
+"""
 COSTS = MachineCosts(0.01, 0.1, 0.2, 0.3, 2.5, 2_640_000, 4, 1.0, 0.4)
 
 
@@ -168,24 +173,17 @@ def drained(
             others.append((ns, RecordKind.HOST, sample.to_bytes()))
     others.sort(key=lambda row: row[0])
     table = readings(device, np.array(edges), np.array(powers), from_ns)
-    before = np.searchsorted(table["ns"], [ns for ns, _, _ in others])
-    number = np.arange(len(table)) + np.searchsorted(before, np.arange(len(table)), "right")
+    edges_of = np.searchsorted(table["ns"], [ns for ns, _, _ in others]).tolist()
     data, size, spool = table.tobytes(), READING_DTYPE.itemsize, f"{device:032x}"
     rows.execute("BEGIN")
-    rows.executemany(
-        "INSERT INTO record VALUES (?, ?, ?, 1, ?)",
-        (
-            (name, spool, seq, data[place * size : place * size + size])
-            for place, seq in enumerate(number.tolist())
-        ),
-    )
-    rows.executemany(
-        "INSERT INTO record VALUES (?, ?, ?, ?, ?)",
-        (
-            (name, spool, int(at) + place, int(kind), body)
-            for place, (at, (_, kind, body)) in enumerate(zip(before, others, strict=True))
-        ),
-    )
+    for number, (first, end) in enumerate(pairwise([0, *edges_of, len(table)])):
+        if end > first:  # the readings between two other records
+            part = data[first * size : end * size]
+            rows.execute(_INSERT, (name, spool, first + number, size, part, end - first))
+        if number < len(others):
+            _, kind, body = others[number]
+            row = (name, spool, end + number, int(kind), body)
+            rows.execute("INSERT INTO record VALUES (?, ?, ?, ?, ?)", row)
     rows.execute("COMMIT")
     return len(table)
 

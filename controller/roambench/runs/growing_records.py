@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from dataclasses import dataclass, field
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from roambench.contract.records import RecordKind
-from roambench.runs.record_store import READING_DTYPE, ReadingColumns, RecordStore, columns_of
+from roambench.runs.record_store import HOST_DTYPE, READING_DTYPE, ReadingColumns, RecordStore, columns_of
 
 _NEW = "SELECT seq, kind, payload FROM record WHERE device = ? AND spool_uuid = ? AND seq > ? ORDER BY seq"
 
@@ -47,16 +48,26 @@ class GrowingRecords(RecordStore):
                 else:
                     spool.others.setdefault(kind, []).append((seq, payload))
 
-    def spooled(self, device: str) -> list[tuple[str, npt.NDArray[Any]]]:
-        """The readings of each spool of `device`, in the order they were spooled."""
+    def spooled(
+        self, device: str, kind: RecordKind = RecordKind.READING
+    ) -> list[tuple[str, npt.NDArray[Any]]]:
+        """The readings, or host samples, of each spool of `device`, in the order they were spooled."""
+        if kind == RecordKind.HOST:
+            others = [(uuid, spool.others.get(int(kind), ())) for uuid, spool in self._spools(device)]
+            return [
+                (uuid, np.frombuffer(b"".join(body for _, body in rows), HOST_DTYPE)) for uuid, rows in others
+            ]
         return [
             (uuid, np.frombuffer(bytes(spool.readings), READING_DTYPE))
             for uuid, spool in self._spools(device)
         ]
 
-    def readings_before(self, device: str, spool_uuid: str, seq: int) -> int:
-        """Return how many readings a spool has before the record of number `seq`."""
-        return bisect_left(self._known[device, spool_uuid].seqs, seq)
+    def count_before(self, device: str, spool_uuid: str, seq: int, kind: RecordKind) -> int:
+        """Return how many records of a kind a spool has before the one of number `seq`."""
+        spool = self._known[device, spool_uuid]
+        if kind == RecordKind.READING:
+            return bisect_left(spool.seqs, seq)
+        return bisect_left(spool.others.get(int(kind), []), seq, key=itemgetter(0))
 
     def placed_readings(self, device: str) -> tuple[ReadingColumns, list[tuple[str, int]]]:
         """The readings in the order they were spooled, and (spool uuid, seq) of each."""

@@ -44,12 +44,12 @@ _NEXT_SPOOL = (
     "SELECT device, spool_uuid FROM record WHERE device = ? AND spool_uuid > ? ORDER BY spool_uuid LIMIT 1"
 )
 _NEXT_DEVICE = "SELECT device, spool_uuid FROM record WHERE device > ? ORDER BY device, spool_uuid LIMIT 1"
-#: The next readings of a spool, joined by SQLite, which takes a third of what a row each takes. All are as
-#: long as the first, and bytes stay what they are when they are texts in between.
-_READINGS = f"""
+#: The next records of a kind of a spool, joined by SQLite, which takes a third of what a row each takes. All
+#: are as long as the first, and bytes stay what they are when they are texts in between.
+_JOINED = """
 SELECT CAST(group_concat(payload, '') AS BLOB), max(seq) FROM (
     SELECT seq, payload FROM record WHERE device = ? AND spool_uuid = ? AND seq > ?
-    AND kind = {int(RecordKind.READING)} ORDER BY seq LIMIT 100000
+    AND kind = ? ORDER BY seq LIMIT 100000
 )
 """
 #: A reading as agents write it.
@@ -64,6 +64,22 @@ READING_DTYPE = np.dtype(
         ("meter_ms", "<i8"),
     ]
 )
+#: A sample of a board's state as agents write it.
+HOST_DTYPE = np.dtype(
+    [
+        ("monotonic_ns", "<i8"),
+        ("cpu_share", "<f8"),
+        ("agent_cpu_s", "<f8"),
+        ("memory_used_bytes", "<i8"),
+        ("temperature_c", "<f8"),
+        ("cpu_mhz", "<f8"),
+        ("sent_bytes", "<i8"),
+        ("received_bytes", "<i8"),
+        ("throttle_bits", "<i8"),
+    ]
+)
+#: Records that are many, and as long as each other.
+_PACKED: Final = {RecordKind.READING: READING_DTYPE, RecordKind.HOST: HOST_DTYPE}
 _INT64_MAX = 2**63 - 1
 _YEAR_NS = 366 * 86_400 * 10**9
 #: Bounds of what a board may say, so that sums and differences of it fit 63 bits and squares a float. Device
@@ -119,6 +135,12 @@ def in_time(parts: Sequence[ReadingColumns]) -> ReadingColumns:
         return whole
     order = np.argsort(whole.ns, kind="stable")
     return ReadingColumns(*(getattr(whole, item.name)[order] for item in fields(ReadingColumns)))
+
+
+def host_in_time(tables: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    """The rows of tables of HOST_DTYPE, ascending by time; ties in their order."""
+    whole = np.concatenate([np.empty(0, HOST_DTYPE), *tables])
+    return whole[np.argsort(whole["monotonic_ns"], kind="stable")]
 
 
 NO_READINGS: Final = columns_of(np.empty(0, READING_DTYPE))
@@ -239,23 +261,24 @@ class RecordStore:
         """All readings of `device` over all its spools, ascending by time (ties in order of arrival)."""
         return in_time([columns_of(table) for _, table in self.spooled(device)])
 
-    def spooled(self, device: str) -> list[tuple[str, npt.NDArray[Any]]]:
-        """The readings of each spool of `device`, in the order they were spooled."""
+    def spooled(
+        self, device: str, kind: RecordKind = RecordKind.READING
+    ) -> list[tuple[str, npt.NDArray[Any]]]:
+        """The readings, or host samples, of each spool of `device`, in the order they were spooled."""
         found = []
         for spool_uuid in [uuid for name, uuid in self.spools() if name == device]:
             parts: list[bytes] = []
             seq: int | None = -1
             while seq is not None:
-                ((data, seq),) = self._rows(_READINGS, (device, spool_uuid, seq))
+                ((data, seq),) = self._rows(_JOINED, (device, spool_uuid, seq, int(kind)))
                 parts.append(data or b"")
-            found.append((spool_uuid, np.frombuffer(b"".join(parts), READING_DTYPE)))
+            found.append((spool_uuid, np.frombuffer(b"".join(parts), _PACKED[kind])))
         return found
 
-    def readings_before(self, device: str, spool_uuid: str, seq: int) -> int:
-        """Return how many readings a spool has before the record of number `seq`."""
+    def count_before(self, device: str, spool_uuid: str, seq: int, kind: RecordKind) -> int:
+        """Return how many records of a kind a spool has before the one of number `seq`."""
         query = "SELECT count(*) FROM record WHERE device = ? AND spool_uuid = ? AND seq < ? AND kind = ?"
-        values = (device, spool_uuid, seq, int(RecordKind.READING))
-        return int(self._rows(query, values)[0][0])
+        return int(self._rows(query, (device, spool_uuid, seq, int(kind)))[0][0])
 
     def placed_readings(self, device: str) -> tuple[ReadingColumns, list[tuple[str, int]]]:
         """The readings in the order they were spooled, and (spool uuid, seq) of each."""
@@ -275,12 +298,15 @@ class RecordStore:
 
     def host_samples(self, device: str) -> list[HostSample]:
         """Return how the board of `device` was, ascending by time."""
-        found = [HostSample.from_bytes(payload) for _, payload in self._payloads(device, RecordKind.HOST)]
-        return sorted(found, key=lambda sample: sample.monotonic_ns)
+        return [HostSample(*row) for row in self.host_table(device).tolist()]
+
+    def host_table(self, device: str) -> npt.NDArray[Any]:
+        """The same as a table of HOST_DTYPE."""
+        return host_in_time([table for _, table in self.spooled(device, RecordKind.HOST)])
 
     def placed(self, device: str, kind: RecordKind) -> list[tuple[str, int, bytes]]:
         """(spool uuid, seq, payload) of all records of a kind, by spool, ascending."""
-        if kind == RecordKind.READING:
+        if kind in _PACKED:
             query = (
                 "SELECT spool_uuid, seq, payload FROM record WHERE device = ? AND kind = ?"
                 " ORDER BY spool_uuid, seq"
@@ -291,7 +317,8 @@ class RecordStore:
             if self._others[0] != state:
                 query = (
                     "SELECT spool_uuid, seq, kind, payload FROM record WHERE device = ?"
-                    f" AND kind != {int(RecordKind.READING)} ORDER BY spool_uuid, seq"
+                    f" AND kind NOT IN ({', '.join(str(int(one)) for one in _PACKED)})"
+                    " ORDER BY spool_uuid, seq"
                 )
                 self._others = state, self._rows(query, (device,))
             return [(spool, seq, body) for spool, seq, what, body in self._others[1] if what == kind]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import Any, Protocol
+
+import numpy.typing as npt
 
 from roambench.contract.phases import PhaseSpan
 from roambench.contract.records import AgentEvent, HostSample, RecordKind
@@ -37,6 +39,10 @@ class Records(Protocol):
 
     def host_samples(self, device: str) -> list[HostSample]:
         """Return how the board of `device` was, ascending by time."""
+        ...
+
+    def host_table(self, device: str) -> npt.NDArray[Any]:
+        """The same as a table of `record_store.HOST_DTYPE`."""
         ...
 
 

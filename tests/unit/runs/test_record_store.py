@@ -214,7 +214,7 @@ def test_many_readings_are_read_as_the_bytes_they_were_whatever_lies_between(sto
     assert found.ns.tolist() == [-5, *table["ns"].tolist()]
     assert np.array_equal(found.watts[1:], table["watts"], equal_nan=True)
     assert [event.monotonic_ns for event in store.events("pi-00")] == list(range(0, size, 999))
-    assert store.readings_before("pi-00", "a", 300) == 100
+    assert store.count_before("pi-00", "a", 300, RecordKind.READING) == 100
 
 
 def test_names_of_devices_and_spools_cost_a_look_each_and_no_walk_through_their_records(store):

@@ -192,7 +192,7 @@ def _live(parameters: CityParameters, places: _Map, people: _People, seed: int, 
     routine /= routine[-1]
     hours, first = np.zeros(count, np.int64), np.full(count, parameters.steps)
     kept: list[int] = []
-    devices, xs_m, ys_m = ([np.empty(0, kind)] for kind in (np.int32, np.float64, np.float64))
+    devices, xs_m, ys_m = [np.empty(0, np.int32)], [np.empty(0)], [np.empty(0)]
     checkins = checkin_presence(parameters, seed) if parameters.presence == "checkins" else None
     for step, rhythm in enumerate(awake(parameters)):
         draws = generator(seed, "city step", step=step).random((count, 4))
@@ -221,8 +221,8 @@ def _live(parameters: CityParameters, places: _Map, people: _People, seed: int, 
         xs_m.append(np.where(at == _HOME, people.home_x_m[present], places.x_m[at]))
         ys_m.append(np.where(at == _HOME, people.home_y_m[present], places.y_m[at]))
     of_step = np.repeat(np.array(kept, np.int32), [len(part) for part in devices[1:]])
-    columns = (np.concatenate(column) for column in (devices, xs_m, ys_m))
-    return _Fixes(of_step, *columns, ranking_by(hours, first))
+    x_m, y_m = np.concatenate(xs_m), np.concatenate(ys_m)
+    return _Fixes(of_step, np.concatenate(devices), x_m, y_m, ranking_by(hours, first))
 
 
 def _next_state(

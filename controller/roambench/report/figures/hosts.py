@@ -31,8 +31,9 @@ def host_figures(runs: Sequence[RunEvidence]) -> list[Figure]:
     """One figure per run whose boards sent host samples."""
     figures = []
     for index, run in enumerate(runs):
-        if run.energy is not None and any(len(samples) > 1 for samples in run.host.values()):
-            figures.append(_figure(run.label, f"host-{index}", run.host, run.energy.start_ns))
+        if run.energy is not None and any(len(host.samples) > 1 for host in run.host.values()):
+            host = {name: record.samples for name, record in run.host.items()}
+            figures.append(_figure(run.label, f"host-{index}", host, run.energy.start_ns))
     return figures
 
 

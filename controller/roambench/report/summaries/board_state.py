@@ -6,7 +6,10 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
 
 from roambench.contract.events import EventKind
 from roambench.contract.phases import ACTIVE_PHASES, Phase, PhaseSpan
@@ -40,6 +43,10 @@ class SpoolState:
         return not (waiting or self.dropped or self.dead)
 
 
+#: Samples of a board that a report shows; of more a share.
+_MOST_SHOWN: Final = 20_000
+
+
 @dataclass(frozen=True, slots=True)
 class HostSummary:
     """Extremes and means over a board's samples; NaN where it does not say.
@@ -57,25 +64,44 @@ class HostSummary:
     knows_throttling: bool
 
     @classmethod
-    def of(cls, samples: Sequence[HostSample]) -> HostSummary | None:
-        """None without samples. The first sample's CPU share is since the process began: left out."""
-        if not samples:
-            return None
-        first, last = samples[0], samples[-1]
+    def of(cls, table: npt.NDArray[Any]) -> HostSummary:
+        """Of at least one row of HOST_DTYPE. The first sample's CPU share is since the process began: left
+        out."""
+        first, last = (HostSample(*row) for row in table[[0, -1]].tolist())
         passed_s = (last.monotonic_ns - first.monotonic_ns) * 1e-9
-        warm = [s.temperature_c for s in samples if math.isfinite(s.temperature_c)]
-        clocks = [s.cpu_mhz for s in samples if math.isfinite(s.cpu_mhz)]
-        shares = [s.cpu_share for s in samples[1:] if math.isfinite(s.cpu_share)]
+        warm, clocks, shares = (
+            column[np.isfinite(column)].tolist()
+            for column in (table["temperature_c"], table["cpu_mhz"], table["cpu_share"][1:])
+        )
         return cls(
-            samples=len(samples),
+            samples=len(table),
             cpu_share=math.fsum(shares) / len(shares) if shares else math.nan,
             agent_share=(last.agent_cpu_s - first.agent_cpu_s) / passed_s if passed_s > 0.0 else math.nan,
             mean_c=math.fsum(warm) / len(warm) if warm else math.nan,
             highest_c=max(warm, default=math.nan),
             lowest_mhz=min(clocks, default=math.nan),
             highest_mhz=max(clocks, default=math.nan),
-            knows_throttling=any(s.throttle_bits >= 0 for s in samples),
+            knows_throttling=bool((table["throttle_bits"] >= 0).any()),
         )
+
+
+@dataclass(frozen=True)
+class HostRecord:
+    """A board's samples summed up, and those of them that a report shows: of many a share, and all around
+    which its throttle bits change."""
+
+    summary: HostSummary
+    samples: tuple[HostSample, ...]
+
+    @classmethod
+    def of(cls, table: npt.NDArray[Any]) -> HostRecord:
+        """Of at least one row of HOST_DTYPE."""
+        shown = np.arange(len(table)) % (1 + len(table) // _MOST_SHOWN) == 0
+        change = np.diff(table["throttle_bits"]) != 0
+        shown[1:] |= change
+        shown[:-1] |= change
+        shown[-1] = True
+        return cls(HostSummary.of(table), tuple(HostSample(*row) for row in table[shown].tolist()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +137,7 @@ def board_states(
     names: Sequence[str],
     records: Sequence[RoundRecord],
     energy: RunEnergy | None,
-    host: Mapping[str, Sequence[HostSample]],
+    host: Mapping[str, HostRecord],
 ) -> tuple[BoardState, ...]:
     """The state of every board of a run, in the order of `names`; () for a run without records of boards."""
     if energy is None:
@@ -127,14 +153,16 @@ def board_states(
     }
     spans: dict[str, Sequence[PhaseSpan]] = {device.device: device.spans for device in energy.devices}
     clocks = board_clocks(names, records, events, energy.start_ns, energy.end_ns)
+    summaries = {name: record.summary for name, record in host.items()}
+    samples = {name: record.samples for name, record in host.items()}
     return tuple(
         BoardState(
             device=clock.device,
             meter=described(events.get(clock.device, ())),
             clock=clock,
             spools=spool_states(events.get(clock.device, ()), left.get(clock.device)),
-            host=HostSummary.of(host.get(clock.device, ())),
-            throttled=tuple(throttled_spans(spans.get(clock.device, ()), host.get(clock.device, ()))),
+            host=summaries.get(clock.device),
+            throttled=tuple(throttled_spans(spans.get(clock.device, ()), samples.get(clock.device, ()))),
             doubt=doubts.get(clock.device, ""),
             notes=notes.get(clock.device, ()),
             reopened=reopened.get(clock.device, ""),

@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from roambench.contract.errors import RunError, TraceError
-from roambench.contract.records import HostSample
 from roambench.experiment.sections import Experiment, InfluxdbSection
 from roambench.mobility.files import read_trace
 from roambench.mobility.trace import Trace
+from roambench.report.summaries.board_state import HostRecord
 from roambench.report.summaries.instrument import InstrumentCost, instrument_cost
 from roambench.rounds.records import OrderGiven
 from roambench.runs.event_log import EventLog
@@ -34,7 +34,7 @@ _ELSEWHERE: Final = (
 )
 _INCOMPLETE: Final = "what this report says of it is incomplete"
 _UNMEASURED: Final = "measured joules, power and the state of boards are missing"
-_Drained = tuple[tuple[str, ...], RunEnergy | None, dict[str, tuple[HostSample, ...]]]
+_Drained = tuple[tuple[str, ...], RunEnergy | None, dict[str, HostRecord]]
 _NOTHING_DRAINED: Final[_Drained] = ((), None, {})
 #: What decides who is to train, besides system and seed; the rest is how and where that is measured.
 _SECTIONS: Final = {"trace", "fleet", "learning", "synthetic", "algorithm", "rounds", "battery"}
@@ -54,7 +54,7 @@ class RunEvidence:
     trace: Trace | None  # None: not in the folder, or not readable (then a note says why)
     dead_letters: tuple[str, ...]
     notes: tuple[str, ...]
-    host: Mapping[str, tuple[HostSample, ...]] = field(default_factory=dict)  # by board, those that have any
+    host: Mapping[str, HostRecord] = field(default_factory=dict)  # by board, those that have any
     instrument: InstrumentCost | None = None
     modelled: ModelledEnergy | None = None  # of a run on virtual devices
     lost: str = ""  # which figures are not there, or incomplete, as the folder lacks records; "": none
@@ -121,7 +121,9 @@ def _drained(folder: RunFolder, log: EventLog, open_records: OpenRecords | None)
     with open_records(folder) if open_records else nullcontext(folder.records) as store:
         energy = account_run(folder, log, store=store) if open_records else energy_of(folder, log)
         placed = on_one_clock(folder, log, store)
-        host = {name: tuple(samples) for name in placed.devices() if (samples := placed.host_samples(name))}
+        host = {
+            name: HostRecord.of(table) for name in placed.devices() if len(table := placed.host_table(name))
+        }
     return dead, energy, host
 
 

@@ -8,12 +8,15 @@ own meter move together.)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import TypeVar
+from operator import itemgetter
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from roambench.contract.errors import ConfigError
 from roambench.contract.events import EventKind
@@ -23,11 +26,16 @@ from roambench.energy.clocks.clock_fit import MOST_OFFSET_NS, ClockBurst, ClockF
 from roambench.rounds.records import ClockProbed, RoundRecord
 from roambench.runs.event_log import EventLog
 from roambench.runs.folder import RunFolder
-from roambench.runs.record_store import MOST_WALL_NS, ReadingColumns, RecordStore, columns_of, in_time
+from roambench.runs.record_store import (
+    MOST_WALL_NS,
+    ReadingColumns,
+    RecordStore,
+    columns_of,
+    host_in_time,
+    in_time,
+)
 from roambench.runs.records import Records
 from roambench.spool.record_context import RecordContext
-
-Stamped = TypeVar("Stamped", AgentEvent, HostSample)
 
 
 def on_one_clock(folder: RunFolder, journal: Iterable[RoundRecord], store: Records) -> Records:
@@ -94,13 +102,29 @@ class OneClock:
         moved = []
         for spool, table in self._store.spooled(device):
             columns = columns_of(table)
-            ns, contexts = columns.ns.copy(), self._contexts_of(device).get(spool, [])
-            # What came before the first record context that is known is of its boot, as likely as not.
-            begins = [self._store.readings_before(device, spool, seq) for seq, _ in contexts[1:]]
-            for (_, context), (first, end) in zip(contexts, pairwise([0, *begins, len(ns)]), strict=False):
-                ns[first:end] -= self._offset(device, context.boot_id)
+            ns = self._on_clock(columns.ns, device, spool, RecordKind.READING)
             moved.append(replace(columns, ns=ns))
         return in_time(moved)
+
+    def host_table(self, device: str) -> npt.NDArray[Any]:
+        """A device's host samples as a table of HOST_DTYPE, on the run's clock."""
+        moved = []
+        for spool, table in self._store.spooled(device, RecordKind.HOST):
+            mine = table.copy()
+            mine["monotonic_ns"] = self._on_clock(mine["monotonic_ns"], device, spool, RecordKind.HOST)
+            moved.append(mine)
+        return host_in_time(moved)
+
+    def _on_clock(
+        self, stamps: npt.NDArray[np.int64], device: str, spool: str, kind: RecordKind
+    ) -> npt.NDArray[np.int64]:
+        """The stamps of a spool's records of a kind, in the order they were spooled, on the run's clock."""
+        ns, contexts = stamps.copy(), self._contexts_of(device).get(spool, [])
+        # What came before the first record context that is known is of its boot, as likely as not.
+        begins = [self._store.count_before(device, spool, seq, kind) for seq, _ in contexts[1:]]
+        for (_, context), (first, end) in zip(contexts, pairwise([0, *begins, len(ns)]), strict=False):
+            ns[first:end] -= self._offset(device, context.boot_id)
+        return ns
 
     def spans(self, device: str) -> list[PhaseSpan]:
         """A device's phases, on the run's clock."""
@@ -116,38 +140,19 @@ class OneClock:
 
     def events(self, device: str) -> list[AgentEvent]:
         """A device's events, on the run's clock."""
-        return self._moved(device, RecordKind.EVENT, AgentEvent.from_bytes)
+        moved = []
+        for spool, seq, payload in self._store.placed(device, RecordKind.EVENT):
+            event, contexts = AgentEvent.from_bytes(payload), self._contexts_of(device).get(spool, [])
+            if contexts:
+                at = max(0, bisect_right(contexts, seq, key=itemgetter(0)) - 1)
+                by_ns = self._offset(device, contexts[at][1].boot_id)
+                event = replace(event, monotonic_ns=event.monotonic_ns - by_ns)
+            moved.append(event)
+        return sorted(moved, key=lambda event: event.monotonic_ns)
 
     def host_samples(self, device: str) -> list[HostSample]:
         """A device's host samples, on the run's clock."""
-        return self._moved(device, RecordKind.HOST, HostSample.from_bytes)
-
-    def _moved(self, device: str, kind: RecordKind, made: Callable[[bytes], Stamped]) -> list[Stamped]:
-        rows = self._store.placed(device, kind)
-        shifts = self._shifts(device, [(spool, seq) for spool, seq, _ in rows])
-        found = [made(payload) for _, _, payload in rows]
-        moved = [
-            replace(record, monotonic_ns=record.monotonic_ns - int(by_ns))
-            for record, by_ns in zip(found, shifts, strict=True)
-        ]
-        return sorted(moved, key=lambda record: record.monotonic_ns)
-
-    def _shifts(self, device: str, places: Sequence[tuple[str, int]]) -> np.ndarray:
-        """ns to take off each record's stamp, by the record context it was stored in."""
-        contexts = self._contexts_of(device)
-        shifts = np.zeros(len(places), dtype=np.int64)
-        for spool in {spool for spool, _ in places}:
-            begun = contexts.get(spool, [])
-            if not begun:
-                continue
-            mine = np.array([k for k, (uuid, _) in enumerate(places) if uuid == spool], dtype=np.intp)
-            seqs = np.array([places[k][1] for k in mine], dtype=np.int64)
-            firsts = np.array([first for first, _ in begun], dtype=np.int64)
-            by_ns = np.array([self._offset(device, context.boot_id) for _, context in begun], dtype=np.int64)
-            # What came before the first record context that is known is of its boot, as likely as not.
-            index = np.maximum(0, np.searchsorted(firsts, seqs, side="right") - 1)
-            shifts[mine] = by_ns[index]
-        return shifts
+        return [HostSample(*row) for row in self.host_table(device).tolist()]
 
     def _offset(self, device: str, boot_id: str) -> int:
         known = self._offsets.get(device, {})
