@@ -1,6 +1,6 @@
 """A month of 36 boards that are read once a second, and its report: CPU, wall clock and memory.
 
-    python benchmarks/long_report.py [--days 31] [--boards 36] [--folder DIR] [--profile FILE] [--html]
+    python benchmarks/long_report.py [--days 3.1] [--boards 36] [--folder DIR] [--profile FILE] [--html]
 
 Orders are those of 744 steps of an hour of the city, by the product's own rounds; each board has its own
 clock, probed every step, and the phases, events and readings that its agent would have drained. The table of
@@ -206,7 +206,7 @@ def readings(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--days", type=float, default=31.0)
+    parser.add_argument("--days", type=float, default=3.1)
     parser.add_argument("--boards", type=int, default=36)
     parser.add_argument("--host-s", type=float, default=0.0, help="period of samples of the boards' state")
     parser.add_argument("--folder", type=Path, help="where the run is made, and kept; found there it is used")
