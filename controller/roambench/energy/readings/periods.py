@@ -19,7 +19,8 @@ _LEAST_LINES: Final = 10
 _NEAR_LINES: Final = 32
 #: A meter's clock and the estimate of its period differ by no more than this.
 CREEP: Final = 0.003
-#: Lines that are looked at together, from and to; and one by one, where one came unexpectedly.
+#: Lines that are looked at together, from and to; and one by one, where one came unexpectedly (more and
+#: more, where many do).
 _FEW_LINES: Final = 256
 _MOST_LINES: Final = 1 << 16
 _ALONE: Final = 8
@@ -67,7 +68,7 @@ def periods_between(at_s: Floats, period_s: float) -> Indices:
     """Periods of a regular meter from each line to the next, shape (readings - 1,): more than 1 where lines
     are lost. Lines come late and never early, so one that came late does not count as a loss before it."""
     counts = np.ones(max(len(at_s) - 1, 0), np.int64)
-    due_s, at, many = float(at_s[0]), 0, _FEW_LINES
+    due_s, at, many, alone = float(at_s[0]), 0, _FEW_LINES, _ALONE
     while at < len(counts):
         # Many at once, as if each line followed one that was in time, as far as that then holds.
         ahead = at_s[at + 1 : at + 1 + many]
@@ -80,8 +81,9 @@ def periods_between(at_s: Floats, period_s: float) -> Indices:
         counts[at : at + right] = guess[:right]
         due_s, at = float(dues_s[right - 1]) if right else due_s, at + right
         many = min(2 * many, _MOST_LINES) if right == len(ahead) else _FEW_LINES
-        alone = range(at, min(at + _ALONE, len(counts)) if len(wrong) else at)
-        for place in alone:
+        alone = _ALONE if right > _FEW_LINES // 4 else min(2 * alone, _MOST_LINES)
+        end = min(at + alone, len(counts)) if len(wrong) else at
+        for place in range(at, end):
             arrival_s = float(at_s[place + 1])
             count = math.floor((arrival_s - due_s) / period_s + EARLY)
             if count < 1:
@@ -93,5 +95,5 @@ def periods_between(at_s: Floats, period_s: float) -> Indices:
             counts[place] = count
             due_s += count * period_s
             due_s += min(arrival_s - due_s, count * CREEP * period_s)
-        at += len(alone)
+        at = end
     return counts
