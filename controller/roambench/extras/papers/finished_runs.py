@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from roambench.contract.errors import RunError
 from roambench.experiment.sections import Experiment, from_resolved
 from roambench.extras.papers.runs import PaperRun, paper_run
+from roambench.report.report import report
+from roambench.runs.groups import run_folders
 from roambench.runs.whole_file import read_whole
-from roambench.study.sweep.sweep_folder import PointEnd, PointFile, read_outcome
+from roambench.study.sweep.points import Point
+from roambench.study.sweep.sweep_folder import PointEnd, PointFile, SweepFolder, read_outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,19 @@ def _all_finished(folder: Path) -> list[FinishedRun]:
     if not names:
         raise RunError(f"{folder}: no run of this sweep has finished")
     return [_finished(folder / name) for name in names]
+
+
+def stopped_runs(folder: SweepFolder, points: Sequence[Point]) -> list[FinishedRun]:
+    """Runs of these points that have not ended and whose model has changed, with their figures so far."""
+    found = []
+    for point in points:
+        paths = list(run_folders(folder.folder_of(point) / "runs"))
+        if paths and folder.outcome_of(point) is None:
+            (summary,) = report(paths[-1:]).summaries
+            end = PointEnd.of(point.key, summary, reason="stopped")
+            if end.scored and end.figures["aggregated_per_step"]:
+                found.append(FinishedRun(folder.folder_of(point), point.fleet, point.experiment, end))
+    return found
 
 
 def _finished(folder: Path) -> FinishedRun:

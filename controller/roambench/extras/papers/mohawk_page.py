@@ -37,20 +37,21 @@ def mohawk_page(
     curves_name: str,
     foreword: Sequence[str] = (),
     first: Sequence[ReportTable] = (),
+    stopped: Sequence[FinishedRun] = (),
 ) -> ResultsPage:
-    """The page of the finished runs of these sweeps; `first` are tables that stand before the paper's.
-    RunError where MOHAWK and a baseline are not among them in one setting, or runs of one setting differ in
-    more than the seed."""
+    """The page of the finished runs of these sweeps; `first` are tables that stand before the paper's, which
+    are left out where MOHAWK and a baseline are not among the runs in one setting. `stopped`: runs that have
+    a row only. RunError without any table, or where runs of one setting differ in more than the seed."""
     runs = taken_together(folders)
     beside = [found for run in runs if (found := run.beside_the_paper()) is not None]
     tables = paper_tables(beside)
-    if not tables:
+    if not tables and not first:
         raise RunError(
             f"{', '.join(map(str, folders))}: no runs to set beside the paper: expected mohawk and hierfavg "
             "or macfl with the same data set, partition and k2"
         )
     refuse_unlike(runs, _cell)
-    if (milestones := milestones_table(beside)) is not None:
+    if tables and (milestones := milestones_table(beside)) is not None:
         rounds = next(place for place, table in enumerate(tables) if table.key == "paper-rounds")
         tables.insert(rounds + 1, milestones)
     return results_page(
@@ -59,7 +60,7 @@ def mohawk_page(
         title=title,
         scale=_scale(runs),
         tables=[*first, *tables],
-        points=_points(runs),
+        points=_points(runs, stopped),
         curves=CurvesOf("Accuracy over rounds", _curves(runs)),
         curves_name=curves_name,
         foreword=foreword,
@@ -151,8 +152,8 @@ def _panel(run: FinishedRun) -> str:
     return "" if found is None else f"{found.setting.dataset}, {found.setting.data}, k2 = {found.setting.k2}"
 
 
-def _points(runs: Sequence[FinishedRun]) -> ReportTable:
-    rows = [row for run in runs if (row := _row(run)) is not None]
+def _points(runs: Sequence[FinishedRun], stopped: Sequence[FinishedRun]) -> ReportTable:
+    rows = [row for run in (*runs, *stopped) if (row := _row(run)) is not None]
     return ReportTable(
         "paper-points",
         "Every run",
@@ -181,7 +182,7 @@ def _row(run: FinishedRun) -> tuple[str, ...] | None:
         str(found.setting.k2),
         str(found.seed),
         f"{found.steps:,}",
-        f"not in {found.steps - 1:,}" if reached is None else f"{reached:,}",
+        f"{reached:,}" if reached is not None else f"not in {found.steps - 1:,}{_so_far(run)}",
         numbers.percent(figures["final_accuracy"], 2),
         numbers.percent(figures["best_accuracy"], 2),
         numbers.number(figures["aggregated_per_step"], 3),
@@ -193,6 +194,10 @@ def _row(run: FinishedRun) -> tuple[str, ...] | None:
         numbers.number(figures["communication_j_per_participant"], 2),
         numbers.seconds(wall_s) if wall_s else _NONE,
     )
+
+
+def _so_far(run: FinishedRun) -> str:
+    return "" if run.outcome.finished else " (so far)"
 
 
 def _count(value: Any) -> str:

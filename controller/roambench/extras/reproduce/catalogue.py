@@ -46,6 +46,9 @@ class Claim(Section):
     fitted: dict[str, Any] = Field(
         default={}, description="Values of runs whose world was fitted to the paper's figures of this claim."
     )
+    at: list[_ScaleKey] = Field(
+        default=list(Scale), description="Scales whose runs say something of it; default: all."
+    )
     why: dict[_ScaleKey, str] = Field(
         default={}, description="The likely reason where it is not reproduced, at each scale."
     )

@@ -1,11 +1,12 @@
 """The verdicts of a study's runs on a paper's claims: differences of two kinds of runs, with intervals.
 
 Runs are paired where every key that the study varies has one value, but for keys that both sides of the claim
-name. A seed's difference is the mean over its pairs; the interval is Student's of the seeds' differences. A
-claim has a direction: "reproduced" and "the other way round" are one-sided tests at 2.5 % each, which is what
-a 95 % interval shows. A claim against k others holds where it holds against each of them, which needs no
-correction (an intersection-union test); it is the other way round where one of them leads at 2.5 % / k (the
-first step of S. Holm, Scand. J. Statist. 6 (1979) 65), which the interval of a lead below 0 shows.
+name, in settings that all seeds have. A seed's difference is the mean over its pairs; the interval is
+Student's of the seeds' differences. A claim has a direction: "reproduced" and "the other way round" are one-
+sided tests at 2.5 % each, which is what a 95 % interval shows. A claim against k others holds where it holds
+against each of them, which needs no correction (an intersection-union test); it is the other way round where
+one of them leads at 2.5 % / k (the first step of S. Holm, Scand. J. Statist. 6 (1979) 65), which the interval
+of a lead below 0 shows.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ from roambench.study.sweep.metrics import accuracy_in, metric_of
 from roambench.study.sweep.points import FREE, text
 
 _ONE_SIDED: Final = 0.025  # of a 95 % interval
+_MOST_PLACES: Final = 6
 _SEED: Final = "seed"
+_NO_SCATTER: Final = 1e-9  # of a lead: the rounding of sums
 #: Runs with `values_of` each.
 _Runs = Sequence[tuple[FinishedRun, dict[str, Any]]]
 
@@ -40,6 +43,7 @@ class ClaimVerdict(StrEnum):
     WRONG_SIGN = "NOT REPRODUCED, the other way round"
     UNDECIDED = "not decided at this scale"
     ONE_SEED = "one seed: not tested"
+    ALIKE = "the same in every seed: not tested"
     FITTED = "fitted, not reproduced"
     REPRODUCED = "reproduced"
     NOT_TRIED = "not tried"
@@ -77,6 +81,8 @@ class Difference:
         """Return the verdict of this difference on the claim."""
         if self.half is None:
             return ClaimVerdict.ONE_SEED
+        if self.mean and self.half <= _NO_SCATTER * abs(self.mean):
+            return ClaimVerdict.ALIKE
         if self.mean - self.half > 0.0:
             return ClaimVerdict.REPRODUCED
         return ClaimVerdict.WRONG_SIGN if self.mean + self.half < 0.0 else ClaimVerdict.UNDECIDED
@@ -199,25 +205,30 @@ def _difference(claim: Claim, against: Values | None, runs: _Runs, varied: set[s
             cell: figure_of(run, claim.metric)
             for cell, run in _by_cell(claim, against, runs, varied - named).items()
         }
-    pairs: dict[int, list[tuple[float, float]]] = {}
-    at_least = at_most = False
+    there: dict[tuple[str, ...], dict[str, tuple[float, float]]] = {}  # by setting, then by seed
+    bounds: dict[tuple[str, ...], tuple[bool, bool]] = {}
     for cell, run in mine.items():
         value, bound = figure_of(run, claim.metric)
         other, other_bound = beside.get(cell, (None, False))
         if value is not None and other is not None:
-            pairs.setdefault(run.experiment.seed, []).append((value, other))
-            at_least |= other_bound and not bound
-            at_most |= bound and not other_bound
-    if not pairs:
+            seed, *setting = cell
+            there.setdefault(tuple(setting), {})[seed] = value, other
+            bounds[cell] = bound, other_bound
+    if not there:
         return None
-    leads = [sign * _mean(ours - theirs for ours, theirs in found) for found in pairs.values()]
+    seeds, settings = _alike(there)
+    pairs = {seed: [there[setting][seed] for setting in settings] for seed in seeds}
+    found = [bounds[seed, *setting] for seed in seeds for setting in settings]
+    at_least = any(other_bound and not bound for bound, other_bound in found)
+    at_most = any(bound and not other_bound for bound, other_bound in found)
+    leads = [sign * _mean(ours - theirs for ours, theirs in of_seed) for of_seed in pairs.values()]
     mean, count = _mean(leads), len(leads)
     half = None
     if count > 1:
         sd = math.sqrt(math.fsum((lead - mean) ** 2 for lead in leads) / (count - 1))
         level = _ONE_SIDED / (max(1, len(claim.against)) if mean < 0.0 else 1)
         half = float(scipy.special.stdtrit(count - 1, 1.0 - level)) * sd / math.sqrt(count)
-    both = [pair for found in pairs.values() for pair in found]
+    both = [pair for of_seed in pairs.values() for pair in of_seed]
     name = "0" if against is None else ", ".join(text(value) for _, value in leaves(against))
     return Difference(
         name,
@@ -229,6 +240,18 @@ def _difference(claim: Claim, against: Values | None, runs: _Runs, varied: set[s
         at_least,
         at_most,
     )
+
+
+def _alike(
+    there: Mapping[tuple[str, ...], Mapping[str, object]],
+) -> tuple[list[str], list[tuple[str, ...]]]:
+    """Seeds and settings of which each has all of the other: of a sweep that has not ended, the choice with
+    two seeds or more that has the most pairs. Leads over other settings would be no draws of one figure."""
+    choices = []
+    for some in there.values():
+        settings = [setting for setting, seeds in there.items() if some.keys() <= seeds.keys()]
+        choices.append((list(some), settings))
+    return max(choices, key=lambda choice: (len(choice[0]) > 1, len(choice[0]) * len(choice[1])))
 
 
 def _by_cell(
@@ -255,8 +278,13 @@ def _lead(metric: str, difference: Difference) -> str:
     assert row is not None, metric
     scale, places, unit = (100.0, 1, " points") if row.share else (1.0, row.places, f" {row.unit}".rstrip())
     bound = "≥ " if difference.at_least else "≤ " if difference.at_most else ""
-    half = "" if difference.half is None else f" ± {scale * difference.half:,.{places}f}"
-    return f"{bound}{scale * difference.mean:+,.{places}f}{half}{unit}"
+    if difference.half is None:
+        return f"{bound}{scale * difference.mean:+,.{places}f}{unit}"
+    mean, half = scale * difference.mean, scale * difference.half
+    # What is printed must not touch 0 where the lead does not, nor the other way round.
+    while (round(half, places) < round(abs(mean), places)) != (half < abs(mean)) and places < _MOST_PLACES:
+        places += 1
+    return f"{bound}{mean:+,.{places}f} ± {half:,.{places}f}{unit}"
 
 
 def _cell(values: Mapping[str, Any], alike: set[str]) -> tuple[str, ...]:

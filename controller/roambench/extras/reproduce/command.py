@@ -45,6 +45,9 @@ def reproduce(
     check: Annotated[
         bool, typer.Option("--check", help="With --verdicts: change nothing, fail if a figure differs.")
     ] = False,
+    finished: Annotated[
+        bool, typer.Option("--finished", help="Run nothing: pages of the runs that have finished.")
+    ] = False,
     trace: Annotated[
         Path | None, typer.Option(metavar="PATH", help="Trace file to use instead of the experiment's.")
     ] = None,
@@ -61,7 +64,7 @@ def reproduce(
 
     Examples:
         roambench reproduce --list
-        roambench reproduce mohawk --scale small -o runs/papers
+        roambench reproduce mohawk --scale medium --finished --verdicts docs/results
     """
     from roambench.extras.reproduce import studies as found
     from roambench.extras.reproduce.catalogue import read_catalogue
@@ -76,7 +79,7 @@ def reproduce(
             say(screen(), list_text(known, verdicts or KEPT))
         return
     choice = found.Reproduction(
-        known, catalogue, scale, out, pages, tuple(set_ or ()), trace, verdicts, check
+        known, catalogue, scale, out, pages, tuple(set_ or ()), trace, verdicts, check, finished
     )
     console = progress_screen(stderr=as_json)
     pages_made = found.reproduce(choice, studies or [], jobs=jobs or os.cpu_count() or 1, console=console)

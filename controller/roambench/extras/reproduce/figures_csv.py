@@ -25,10 +25,11 @@ _CLAIMS_HEAD: Final = (
     "lead bound", "lead", "lead ± (95 %)", "lead unit", "seeds",
 )  # fmt: skip
 _TABLES_HEAD: Final = ("study", "scale", "table", "row", "column", "bound", "value", "±", "unit", "note")
-_RAN_HEAD: Final = ("study", "scale", "day (UTC)")
+_RAN_HEAD: Final = ("study", "scale", "day (UTC)", "runs", "of")
 _FIGURE: Final = re.compile(
-    r"(?:(?P<bound>≥|≤|>|not in) )?(?P<value>[+-]?[\d,]+(?:\.\d+)?(?:e[+-]?\d+)?|∞)(?: ± (?P<half>[\d,.]+))?"
-    r"(?: \[± (?P<meters>[\d,.]+)\])?(?: (?P<unit>%|J|kJ|MJ|km|s|points|×))?(?: \((?P<note>.+)\))?"
+    r"(?:(?P<bound>≥|≤|>|not in) )?(?P<value>[+-]?[\d,]+(?:\.\d+)?(?:e[+-]?\d+)?|∞)"
+    r"(?: ± (?P<half>[\d,.]+))?(?: \[± (?P<meters>[\d,.]+)\])?"
+    r"(?: (?P<unit>%|J|kJ|MJ|km|s|points|×))?(?: \((?P<note>.+)\))?"
 )
 #: Differs from run to run of the same figures.
 _TIME: Final = "wall time"
@@ -59,8 +60,9 @@ class CellParts:
         return cls(**{**parts, **digits})
 
 
-def figures_of(page: ResultsPage, study: str, scale: str, day: str) -> dict[str, Rows]:
-    """Every table of the page by the file that keeps it; the first row is the head. `day`: the last run's."""
+def figures_of(page: ResultsPage, study: str, scale: str, day: str, in_all: int) -> dict[str, Rows]:
+    """Every table of the page by the file that keeps it; the first row is the head. `day`: the last run's;
+    `in_all`: the runs of the sweep, finished or not."""
     claims, tables = [list(_CLAIMS_HEAD)], [list(_TABLES_HEAD)]
     *some, last = page.tables
     for table in (page.scale, *some):
@@ -68,7 +70,7 @@ def figures_of(page: ResultsPage, study: str, scale: str, day: str) -> dict[str,
             claims += [[study, scale, *_claim(row)] for row in table.rows]
         else:
             tables += [[study, scale, *cells] for cells in _long(table)]
-    ran = [list(_RAN_HEAD), [study, scale, day]]
+    ran = [list(_RAN_HEAD), [study, scale, day, str(len(page.figures)), str(in_all)]]
     return {CLAIMS: claims, TABLES: tables, RAN: ran, f"{study}-{scale}.csv": _wide(last)}
 
 

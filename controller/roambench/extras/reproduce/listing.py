@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,7 +29,7 @@ def list_text(catalogue: Catalogue, kept: Path) -> str:
         for one in ran:
             counts = ", ".join(f"{count} {outcome}" for outcome, count in one["outcomes"].items())
             counts = counts or "curves and figures, no claim"
-            lines.append(f"      {one['scale']}, {one['day']}: {counts}; data: {one['data']}")
+            lines.append(f"      {one['scale']}, {one['day']}{_part(one)}: {counts}; data: {one['data']}")
         if not ran:
             lines.append("      nothing ran")
         if item.missing:
@@ -41,7 +41,7 @@ def list_text(catalogue: Catalogue, kept: Path) -> str:
         for scale in Scale:
             if sweep := study.sweep(scale):
                 day = days.get((study.name, scale))
-                ended = f"ran until {day}, {kept}/{study.name}-{scale}.csv" if day else "not run here"
+                ended = f"ran until {day[0]}, {kept}/{study.name}-{scale}.csv" if day else "not run here"
                 lines.append(f"      {scale}: {ended}; takes {sweep.lasts}; data: {_data(sweep)}")
     return "\n".join(lines[1:])
 
@@ -75,7 +75,7 @@ def _document(catalogue: Catalogue, item: Item, kept: Path) -> dict[str, Any]:
 def _ran(catalogue: Catalogue, item: Item, kept: Path) -> Iterator[dict[str, Any]]:
     """For each scale that ran: its day, its data, and how many of the claims on this item came out how."""
     order = [str(verdict) for verdict in ClaimVerdict]
-    for (study, scale), day in _days(kept).items():
+    for (study, scale), (day, runs, in_all) in _days(kept).items():
         if study == item.study:
             outcomes = Counter(
                 row[3]
@@ -85,11 +85,19 @@ def _ran(catalogue: Catalogue, item: Item, kept: Path) -> Iterator[dict[str, Any
             sorted_outcomes = {outcome: outcomes[outcome] for outcome in order if outcomes[outcome]}
             sweep = catalogue.study(study).sweep(Scale(scale))
             data = "; ".join(need.partition(" (")[0] for need in sweep.needs) if sweep is not None else ""
-            yield {"scale": scale, "day": day, "data": data or _NONE, "outcomes": sorted_outcomes}
+            yield {
+                "scale": scale, "day": day, "runs": int(runs), "of": int(in_all), "data": data or _NONE,
+                "outcomes": sorted_outcomes,
+            }  # fmt: skip
 
 
-def _days(kept: Path) -> dict[tuple[str, str], str]:
-    return {(study, scale): day for study, scale, day in _rows(kept / RAN)}
+def _part(ran: dict[str, Any]) -> str:
+    return "" if ran["runs"] == ran["of"] else f", {ran['runs']} of {ran['of']} runs"
+
+
+def _days(kept: Path) -> dict[tuple[str, str], Sequence[str]]:
+    """Day, finished runs and all runs of each study at each scale."""
+    return {(study, scale): rest for study, scale, *rest in _rows(kept / RAN)}
 
 
 def _rows(path: Path) -> Rows:

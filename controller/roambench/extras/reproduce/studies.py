@@ -13,6 +13,7 @@ from rich.console import Console
 
 from roambench.contract.counts import count
 from roambench.contract.errors import ConfigError, RunError
+from roambench.extras.papers.finished_runs import stopped_runs
 from roambench.extras.reproduce.catalogue import Catalogue, Study
 from roambench.extras.reproduce.figures_csv import Rows, differences, figures_of, renew
 from roambench.extras.reproduce.scale import Scale
@@ -24,14 +25,15 @@ from roambench.runs.database import naming
 from roambench.study.sweep.points import Point, points_of
 from roambench.study.sweep.sweep_file import read_sweep
 from roambench.study.sweep.sweep_folder import SweepFolder, read_outcome
-from roambench.study.sweep.sweep_runner import run_sweep
+from roambench.study.sweep.sweep_runner import run_sweep, tabulate
 
 
 @dataclass(frozen=True, slots=True)
 class Reproduction:
     """A reproduction: `catalogue` was read from `path`; runs go to a folder of each study below `out`,
     pages to `pages`. `overrides` and `trace_file` as for a sweep. Figures go to the files in the
-    folder `verdicts`, if any; with `check` they are compared with what these have."""
+    folder `verdicts`, if any; with `check` they are compared with what these have. `finished`: nothing runs,
+    and pages are of the runs that have finished."""
 
     catalogue: Catalogue
     path: Path
@@ -42,6 +44,7 @@ class Reproduction:
     trace_file: Path | None = None
     verdicts: Path | None = None
     check: bool = False
+    finished: bool = False
 
 
 def reproduce(choice: Reproduction, names: Sequence[str], *, jobs: int, console: Console) -> dict[str, Path]:
@@ -76,13 +79,26 @@ def _one(choice: Reproduction, study: Study, *, jobs: int, console: Console) -> 
     assert sweep is not None  # looked at before
     file = read_sweep(choice.path.parent / sweep.file, choice.overrides, choice.trace_file)
     folder = choice.out / f"{study.name}-{choice.scale}"
-    shared = _share(points_of(file), folder)
-    if shared:
-        say(console, f"{count(shared, 'run')} of other studies")
-    run_sweep(file, jobs=jobs, out=folder, console=console)
+    points = points_of(file)
+    if choice.finished:
+        tabulate(file, out=folder, console=console)
+    else:
+        shared = _share(points, folder)
+        if shared:
+            say(console, f"{count(shared, 'run')} of other studies")
+        run_sweep(file, jobs=jobs, out=folder, console=console)
     page = choice.pages / f"{study.name}-{choice.scale}.md"
     curves = page.with_suffix(".svg")
-    made = study_page(choice.catalogue, study, choice.scale, folder, file.metrics, curves_name=curves.name)
+    made = study_page(
+        choice.catalogue,
+        study,
+        choice.scale,
+        folder,
+        file.metrics,
+        curves_name=curves.name,
+        runs_in_all=len(points),
+        stopped=stopped_runs(SweepFolder(folder), points) if choice.finished else (),
+    )
     write_text(page, made.text)
     try:
         if drawing := made.curves:
@@ -91,7 +107,7 @@ def _one(choice: Reproduction, study: Study, *, jobs: int, console: Console) -> 
         say(console, f"{curves}: not drawn: {error}")
     with in_any_case(console):
         say(console, str(page))
-    return page, figures_of(made, study.name, choice.scale, _day(folder))
+    return page, figures_of(made, study.name, choice.scale, _day(folder), len(points))
 
 
 def _day(folder: Path) -> str:

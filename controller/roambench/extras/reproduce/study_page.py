@@ -59,11 +59,14 @@ def study_page(
     metrics: Sequence[str],
     *,
     curves_name: str,
+    runs_in_all: int = 0,
+    stopped: Sequence[FinishedRun] = (),
 ) -> ResultsPage:
     """Return the page of the finished runs of the study's sweep in `folder`; `metrics` are those of its sweep
-    file. RunError where there are none, or where `results` would refuse them."""
+    file, `runs_in_all` counts its runs if not all have finished, `stopped` are those of them that began.
+    RunError where there are none, or where `results` would refuse them."""
     runs = taken_together([folder])
-    found = judged(study.claims, runs)
+    found = judged([claim for claim in study.claims if scale in claim.at], runs)
     ours = not any(item.study == study.name for item in catalogue.items)
     first = [claims_table(found, ours=ours)] if found else []
     if (printed := _beside_the_paper(study.printed, runs)) is not None:
@@ -72,6 +75,8 @@ def study_page(
     scaled = "" if scale is Scale.SMALL else f" --scale {scale}"
     foreword = [_counted([one.verdict for one in found], ours), _items(catalogue, study)]
     foreword.append(f"`roambench reproduce {study.name}{scaled}` makes this page, by the sweep below.")
+    if len(runs) < runs_in_all:
+        foreword.append(f"{len(runs)} of {runs_in_all} runs have ended so far.")
     if scale in study.gap:
         foreword.append(f"Less than the paper's: {study.gap[scale]}")
     foreword += [
@@ -82,7 +87,9 @@ def study_page(
     ]
     foreword = [paragraph for paragraph in foreword if paragraph]
     if study.beside == "mohawk":
-        return mohawk_page([folder], title=title, curves_name=curves_name, foreword=foreword, first=first)
+        return mohawk_page(
+            [folder], title=title, curves_name=curves_name, foreword=foreword, first=first, stopped=stopped
+        )
     if study.beside:
         return peer_page(
             [folder], study.beside, title=title, curves_name=curves_name, foreword=foreword, first=first

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from roambench.contract.counts import count
 from roambench.extras.papers.alike import leaves
+from roambench.extras.papers.mohawk import JOULES, ROUNDS, SYSTEMS
 from roambench.extras.reproduce.catalogue import Catalogue, Claim, Study
 from roambench.extras.reproduce.claims import ClaimVerdict
-from roambench.extras.reproduce.figures_csv import CLAIMS, TABLES, Rows, read_rows
+from roambench.extras.reproduce.figures_csv import CLAIMS, RAN, TABLES, Rows, read_rows
 from roambench.extras.reproduce.scale import Scale
 from roambench.extras.reproduce.study_page import BESIDE
 from roambench.report.markdown import cell
+from roambench.report.numbers import NONE
 from roambench.report.report import write_text
 from roambench.study.sweep.points import text
 
@@ -27,9 +30,13 @@ _OUTCOMES: Final = {
     ClaimVerdict.WRONG_SIGN: "**reversed**",
     ClaimVerdict.UNDECIDED: "undecided",
     ClaimVerdict.ONE_SEED: "one seed: not tested",
+    ClaimVerdict.ALIKE: "the same in every seed: not tested",
     ClaimVerdict.NOT_TRIED: "not tried",
 }
 _BY_TEXT: Final = {text: one for one in ClaimVerdict for text in (one.value, one.of_ours)}
+#: The title of what was run (`scale_table`).
+RUN: Final = "What was run"
+_SO_FAR: Final = "so far"
 _HEAD: Final = "| claim | outcome | ours, beside | lead |\n| --- | --- | ---: | ---: |"
 _OURS: Final = "Questions of our own"
 
@@ -45,11 +52,15 @@ def page_text(folder: Path, catalogue: Catalogue) -> str:
     page = path.read_text("utf-8") if path.is_file() else f"# Verdicts\n\n{BEGIN}\n{END}\n"
     before, _, rest = page.partition(f"{BEGIN}\n")
     _, _, after = rest.partition(f"{END}\n")
-    made = "\n".join(_lines(catalogue, read_rows(folder / CLAIMS)[1:], read_rows(folder / TABLES)[1:]))
+    made = "\n".join(_lines(folder, catalogue))
     return f"{before}{BEGIN}\n{made}\n{END}\n{after}"
 
 
-def _lines(catalogue: Catalogue, rows: Rows, tables: Rows) -> Iterator[str]:
+def _lines(folder: Path, catalogue: Catalogue) -> Iterator[str]:
+    rows, tables = (read_rows(folder / name)[1:] for name in (CLAIMS, TABLES))
+    ran = (
+        {(row[0], row[1]): row[3:] for row in read_rows(folder / RAN)[1:]} if (folder / RAN).is_file() else {}
+    )
     papers = {study.name: _paper(catalogue, study) for study in catalogue.studies}
     yield ""
     for scale in Scale:
@@ -70,21 +81,30 @@ def _lines(catalogue: Catalogue, rows: Rows, tables: Rows) -> Iterator[str]:
             yield f"\n## {paper}"
         heading = paper
         yield f"\n{'##' if paper == _OURS else '###'} {study.title}\n"
-        yield "\n".join(f"{command}  " for command in _commands(study, mine)).rstrip() + "\n"
+        yield "\n".join(f"{command}  " for command in _commands(study, mine, ran)).rstrip() + "\n"
         yield _HEAD
         for claim in study.claims:
             yield from _claim(claim, [row for row in mine if row[2] == claim.says])
-        for scale in Scale:
-            yield from _printed([row for row in tables if row[:2] == [study.name, scale]], scale)
+        own = [row for row in tables if row[0] == study.name]
+        yield from _printed(own)
+        if study.beside == "mohawk" and any(row[1] == Scale.MEDIUM for row in mine):
+            runs = read_rows(folder / f"{study.name}-{Scale.MEDIUM}.csv")
+            yield from _cells(runs, [row for row in own if row[1] == Scale.MEDIUM])
 
 
-def _commands(study: Study, rows: Rows) -> Iterator[str]:
+def _commands(study: Study, rows: Rows, ran: Mapping[tuple[str, str], Sequence[str]]) -> Iterator[str]:
     for scale in Scale:
-        seeds = [int(row[-1]) for row in rows if row[1] == scale and row[-1]]
-        if seeds:
-            option = "" if scale is Scale.SMALL else f" --scale {scale}"
-            most = f"{min(seeds)} to {max(seeds)}" if len(set(seeds)) > 1 else f"{seeds[0]}"
-            yield f"`roambench reproduce {study.name}{option}`, {most} seeds"
+        there = [row[-1] for row in rows if row[1] == scale]
+        if there:
+            said = [
+                f"`roambench reproduce {study.name}{'' if scale is Scale.SMALL else f' --scale {scale}'}`"
+            ]
+            if seeds := sorted({int(seeds) for seeds in there if seeds}):
+                low, high = seeds[0], seeds[-1]
+                said.append(count(low, "seed") if low == high else f"{low} to {high} seeds")
+            ended, in_all = ran.get((study.name, scale), ("", ""))
+            said += [f"{ended} of {in_all} runs"] if ended != in_all else []
+            yield ", ".join(said)
 
 
 def _claim(claim: Claim, rows: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -98,7 +118,7 @@ def _claim(claim: Claim, rows: Sequence[Sequence[str]]) -> Iterator[str]:
         cells = (
             first,
             _OUTCOMES[verdict],
-            _joined(*(pair if claim.against else (ours, unit))),
+            _joined(*(pair if claim.against else (ours, unit))) if ours else NONE,
             _joined(bound, f"{lead} ± {half}" if half else lead, lead_unit),
         )
         yield f"| {' | '.join(cells)} |"
@@ -117,30 +137,118 @@ def _rival(claim: Claim, whom: str) -> str:
     return whom
 
 
-def _printed(rows: Rows, scale: Scale) -> Iterator[str]:
-    """A line of our figures at this scale with the paper's in brackets."""
-    shown: dict[str, dict[str, str]] = {}
-    for _, _, table, name, column, bound, value, _, unit, _ in rows:
+def _printed(tables: Rows) -> Iterator[str]:
+    """For each item of which the paper's figures are known a table of ours with the paper's in brackets: of
+    one figure a row for each setting, else a row for each figure and a column for each setting."""
+    items: dict[str, dict[tuple[str, str], dict[str, dict[str, str]]]] = {}
+    for _, scale, table, name, column, bound, value, _, unit, _ in tables:
         if table == BESIDE:
-            shown.setdefault(name, {})[column] = _joined(bound, value, unit)
-    parts: dict[str, dict[str, dict[str, str]]] = {}
-    for name, one in shown.items():
-        item, where, _, figure = name.split("; ")
-        parts.setdefault(f"{item}, {figure}", {})[where.removeprefix("systems ")] = one
-    if parts:
-        lines = [f"{what}, {'; '.join(_figures(found))}" for what, found in parts.items()]
-        at = "" if scale is Scale.SMALL else f" at `{scale}`"
-        yield f"\nOurs{at} (the paper's). {'. '.join(lines)}.".replace("_", "\\_")
+            item, where, _, figure = name.split("; ")
+            cells = items.setdefault(item, {}).setdefault((figure, scale), {})
+            cells.setdefault(where.removeprefix("systems "), {})[column] = _joined(
+                bound, *_short(value, unit)
+            )
+    for item, figures in items.items():
+        names = list(dict.fromkeys(figure for figure, _ in figures))
+        settings = list(dict.fromkeys(where for found in figures.values() for where in found))
+        shown = dict(zip(settings, _told_apart(settings), strict=True))
+        scales = list(dict.fromkeys(scale for _, scale in figures))
+        rows = [
+            (figure.replace(" j", ", J") if scale == scales[0] else f"at `{scale}`", figures[figure, scale])
+            for figure in names
+            for scale in scales
+            if (figure, scale) in figures
+        ]
+        if len(rows) == 1:
+            ((figure, found),) = rows
+            yield from _table(
+                (f"{item}: {figure}", "ours", "the paper's"),
+                ((shown[where], one["ours"], one["paper"]) for where, one in found.items()),
+            )
+            continue
+        pair = len(settings) == 2
+        yield from _table(
+            (f"{item}: ours (the paper's)", *shown.values(), *(["ratio"] if pair else [])),
+            (
+                (name, *(f"{one['ours']} ({one['paper']})" for one in found.values()), *_ratio(found, pair))
+                for name, found in rows
+            ),
+        )
 
 
-def _figures(found: dict[str, dict[str, str]]) -> Iterator[str]:
-    """Ours with the paper's in brackets; two of joules have their ratio, for boards and work differ."""
-    for where, one in found.items():
-        yield f"{where}: {one['ours']} ({one['paper'].removesuffix(' %')})"
-    if len(found) == 2 and all(one["paper"].endswith(" J") for one in found.values()):
-        first, second = found.values()
-        ours, paper = (float(second[of].split()[0]) / float(first[of].split()[0]) for of in ("ours", "paper"))
-        yield f"ratio {ours:.2f} ({paper:.2f})"
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]], words: int = 1) -> Iterator[str]:
+    """The first `words` columns have words."""
+    yield ""
+    for row in (head, ["---"] * words + ["---:"] * (len(head) - words), *rows):
+        yield f"| {' | '.join(row)} |".replace("_", "\\_")
+
+
+def _told_apart(settings: Sequence[str]) -> list[str]:
+    """Without the values that all have."""
+    parts = [setting.split(", ") for setting in settings]
+    return [
+        ", ".join(part for part in some if not all(part in others for others in parts)) or setting
+        for some, setting in zip(parts, settings, strict=True)
+    ]
+
+
+def _short(value: str, unit: str) -> tuple[str, str]:
+    return (f"{float(value) / 1e3:,.0f}", "kJ") if unit == "J" and float(value) >= 1e5 else (value, unit)
+
+
+def _ratio(found: Mapping[str, Mapping[str, str]], pair: bool) -> list[str]:
+    """The second setting's figure over the first's, for boards and work differ; the paper's in brackets."""
+    if not pair:
+        return []
+    first, second = found.values()
+    ours, paper = (
+        float(second[of].split()[0].replace(",", "")) / float(first[of].split()[0].replace(",", ""))
+        for of in ("ours", "paper")
+    )
+    return [f"{ours:.2f} ({paper:.2f})"]
+
+
+def _cells(rows: Rows, tables: Rows) -> Iterator[str]:
+    """MOHAWK's Tables 4 and 6: every cell of which a run ended or began, its seeds in turn; the paper's."""
+    said = {row[3]: _joined(row[6], row[8]) or row[9] for row in tables if row[2] == RUN and row[4] == "ours"}
+    cells: dict[tuple[str, int, str], list[dict[str, str]]] = {}
+    for row in rows[1:]:
+        run = dict(zip(rows[0], row, strict=True))
+        cells.setdefault((run["data"], int(run["k2"]), run["system"]), []).append(run)
+    shown = []
+    for (data, k2, system), runs in sorted(cells.items(), key=lambda cell: cell[0][:2]):
+        paper = [of.get((said["data set"], data, k2)) for of in (ROUNDS, JOULES)]
+        rounds, joules = (f" ({of[SYSTEMS.index(system)]:.4g})" if of else "" for of in paper)
+        ended = [run for run in runs if run.get("rounds note") != _SO_FAR]
+        cost = _mean(ended, "J per client", 1)
+        reached = (
+            _joined(run.get("rounds bound", ""), run["rounds"], run.get("rounds note", "")) for run in runs
+        )
+        shown.append(
+            (
+                f"{data}, {k2}",
+                system,
+                f"{', '.join(reached)}{rounds}",
+                f"{cost}{joules}",
+                _mean(ended or runs, "last (%)", 2),
+            )
+        )
+    yield from _table(
+        (
+            f"{said['data set']}: data, k2",
+            "system",
+            f"rounds to {said['accuracy threshold']} (the paper's)",
+            "J a client until then",
+            "accuracy, %",
+        ),
+        shown,
+        words=2,
+    )
+
+
+def _mean(runs: Sequence[Mapping[str, str]], column: str, places: int) -> str:
+    values = [float(run[column]) for run in runs if run.get(column)]
+    return f"{math.fsum(values) / len(values):.{places}f}" if values else NONE
 
 
 def _reason(claim: Claim, scale: str) -> str:

@@ -64,6 +64,14 @@ def run_sweep(
     )
 
 
+def tabulate(sweep: SweepFile, *, out: Path, console: Console) -> None:
+    """Write and print the table of what there is; nothing is run. Folders that an older version named get
+    their names."""
+    points, folder = points_of(sweep), SweepFolder(out)
+    folder.rename_of_fewer_keys(points)
+    _conclude(sweep, points, folder, console, write=True, as_json=False)
+
+
 def show_sweep(sweep: SweepFile, *, out: Path, console: Console, as_json: bool = False) -> None:
     """Print the table of what there is; nothing is run or written."""
     points = points_of(sweep)

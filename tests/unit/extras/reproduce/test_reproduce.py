@@ -19,7 +19,7 @@ from roambench.experiment.sections import Experiment
 from roambench.extras.papers.alike import leaves
 from roambench.extras.papers.finished_runs import FinishedRun, finished_runs
 from roambench.extras.reproduce.catalogue import Claim, read_catalogue
-from roambench.extras.reproduce.claims import ClaimVerdict, figure_of, is_of, judged, values_of
+from roambench.extras.reproduce.claims import ClaimVerdict, claims_table, figure_of, is_of, judged, values_of
 from roambench.extras.reproduce.scale import Scale
 from roambench.extras.reproduce.study_page import study_page
 from roambench.study.sweep.metrics import METRICS
@@ -282,12 +282,17 @@ def test_a_claim_is_reproduced_wrong_or_undecided(
 
 def test_against_several_the_worst_one_decides(tmp_path: Path) -> None:
     level = {"mohawk": 0.80, "hierfavg": 0.70, "macfl": 0.81}
-    runs = runs_with(lambda run: {"final_accuracy": level[run.systems[0]] + 1e-5 * run.seed**2}, tmp_path)
+
+    def figures(run: Experiment) -> dict[str, float | None]:
+        scatter = 1e-6 * run.seed if run.systems[0] == "mohawk" else 0.0
+        return {"final_accuracy": level[run.systems[0]] + scatter}
+
+    runs = runs_with(figures, tmp_path)
     (one,) = judged([claim(against=[{"systems": "hierfavg"}, {"systems": "macfl"}])], runs)
     assert one.verdict is ClaimVerdict.WRONG_SIGN
     assert one.difference is not None
     assert one.difference.against == "macfl"
-    assert one.difference.mean == pytest.approx(-0.01)
+    assert one.difference.mean == pytest.approx(-0.01, abs=1e-4)
 
 
 def test_one_of_several_rivals_ahead_by_what_chance_gives_one_of_them_decides_nothing(tmp_path: Path) -> None:
@@ -310,6 +315,50 @@ def test_one_of_several_rivals_ahead_by_what_chance_gives_one_of_them_decides_no
     assert both.difference.half > -both.difference.mean > 0.0
 
 
+def test_a_lead_that_no_seed_changes_is_not_tested(tmp_path: Path) -> None:
+    """Who uploads follows from one trace: an interval of width 0 says nothing of another one."""
+    runs = runs_with(lambda run: {"distance_km": 0.7 if run.systems[0] == "mohawk" else 0.8}, tmp_path)
+    (one,) = judged([claim("distance_km", "less")], runs)
+    assert str(one.verdict) == "the same in every seed: not tested"
+
+
+def test_leads_of_seeds_are_of_the_same_settings_in_a_sweep_that_has_not_ended(tmp_path: Path) -> None:
+    """MOHAWK leads by 0.2 at k2 = 3, of which one seed has run; by 0.01 or 0.02 at k2 = 2."""
+
+    def figures(run: Experiment) -> dict[str, float | None]:
+        lead = 0.2 if run.rounds.cloud_every_steps == 3 else 0.01 * (run.seed - 41)
+        return {"final_accuracy": 0.7 + (lead if run.systems[0] == "mohawk" else 0.0)}
+
+    runs = [
+        run
+        for run in runs_with(figures, tmp_path)
+        if (run.experiment.rounds.cloud_every_steps, run.experiment.seed) in {(2, 42), (2, 43), (3, 42)}
+    ]
+    (one,) = judged([claim()], runs)
+    assert one.difference is not None
+    assert one.difference.seeds == 2
+    assert one.difference.mean == pytest.approx(0.015)
+    assert one.verdict is ClaimVerdict.UNDECIDED
+
+
+def test_a_decided_lead_does_not_touch_zero_in_print(tmp_path: Path) -> None:
+    scatter = (0.0, 0.01, 0.02, 0.03)
+    sd = stats.tstd(scatter)
+    level = stats.t.ppf(0.975, 3) * sd / 2.0 - stats.tmean(scatter) + 0.0001
+
+    def figures(run: Experiment) -> dict[str, float | None]:
+        lead = level + scatter[run.seed - 42]
+        return {"final_accuracy": 0.5 + (lead if run.systems[0] == "mohawk" else 0.0)}
+
+    (one,) = judged([claim()], runs_with(figures, tmp_path))
+    assert one.difference is not None
+    assert one.difference.half is not None
+    mean, half = one.difference.mean, one.difference.half
+    assert mean - half > 0.0
+    assert f"{100 * mean:.1f}" == f"{100 * half:.1f}"
+    assert claims_table([one]).rows[0][4] == f"{100 * mean:+.2f} ± {100 * half:.2f} points"
+
+
 def test_a_single_seed_decides_nothing_and_says_so(tmp_path: Path) -> None:
     runs = runs_with(lambda run: {"final_accuracy": 0.9 if run.systems[0] == "mohawk" else 0.8}, tmp_path)
     (one,) = judged([claim()], [run for run in runs if run.experiment.seed == 42])
@@ -328,7 +377,7 @@ def test_a_figure_to_which_the_world_was_fitted_is_not_reproduced_in_it(
     fitted: dict[str, str], lead: float, verdict: str, tmp_path: Path
 ) -> None:
     def figures(run: Experiment) -> dict[str, float | None]:
-        return {"distance_km": 1.0 + 1e-6 * run.seed**2 - (lead if run.systems[0] == "mohawk" else 0.0)}
+        return {"distance_km": 1.0 - ((lead + 1e-6 * run.seed) if run.systems[0] == "mohawk" else 0.0)}
 
     (one,) = judged([claim("distance_km", "less", fitted=fitted)], runs_with(figures, tmp_path))
     assert str(one.verdict) == verdict
@@ -367,7 +416,14 @@ def test_without_figures_on_one_side_a_claim_is_not_tried(tmp_path: Path) -> Non
 
 
 def test_wrong_signs_are_named_first_on_a_page(tmp_path: Path) -> None:
-    runs_with(lambda run: {"final_accuracy": 0.9 if run.systems[0] == "hierfavg" else 0.8}, tmp_path)
+    runs_with(
+        lambda run: {
+            "final_accuracy": {"hierfavg": 0.9, "macfl": 0.8 + 1e-5 * run.seed}.get(
+                run.systems[0], 0.8 + 1e-5 * run.seed**2
+            )
+        },
+        tmp_path,
+    )
     catalogue = read_catalogue(CATALOGUE)
     why = "Nobody knows."
     study = catalogue.study("mohawk-boards").model_copy(

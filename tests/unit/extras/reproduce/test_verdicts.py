@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -28,6 +30,38 @@ agents = 4
 [grid]
 systems = ["mohawk", "hierfavg"]
 seeds = 2
+"""
+ELSEWHERE = """\
+at = ["small"]
+[[study.claim]]
+says = "MOHAWK aggregates more, too (Table 1)"
+metric = "aggregated_per_step"
+of = { systems = "mohawk" }
+against = [{ systems = "hierfavg" }]
+better = "more"
+"""
+CELLS = """\
+fleet = "simulated"
+metrics = ["final_accuracy"]
+[experiment.trace]
+generator = "city"
+steps = 12
+parameters = { devices = 60, aps = 20, steps = 12 }
+[experiment.fleet]
+agents = 0
+aps = 20
+[experiment.learning]
+dataset = "digits"
+model = "mlp"
+images_per_device = 20
+[experiment.rounds]
+accuracy_threshold = 0.97
+[experiment.simulated]
+workers = 1
+[grid]
+systems = ["mohawk", "hierfavg"]
+rounds.cloud_every_steps = [2, 5]
+seeds = 1
 """
 STUDY = """\
 [[study]]
@@ -59,7 +93,7 @@ def test_the_kept_page_is_made_of_the_kept_claims_and_the_catalogue() -> None:
     catalogue = read_catalogue(ROOT / "experiments" / "reproduction.toml")
     page = page_text(KEPT, catalogue)
     assert page == (KEPT / "README.md").read_text("utf-8")
-    assert "hierfavg, stop\\_at\\_threshold true: 1782.1 (6893090.0 J); ratio 3.36 (2.56)." in page
+    assert "| wasted, J | 530.9 (2,690 kJ) | 1782.1 (6,893 kJ) | 3.36 (2.56) |" in page
     assert "54.8, 167.0 (hierfavg)" in page
     assert "94.7, 91.5 % (batch\\_size 16)" in page  # of one system on both sides
     kept = {(row[0], row[1], row[2]) for row in read_rows(KEPT / "claims.csv")[1:]}
@@ -105,7 +139,7 @@ def test_figures_are_kept_and_a_check_finds_the_one_that_differs(
     ]
     page = (kept / "README.md").read_text("utf-8")
     assert "`roambench reproduce one`, 2 seeds" in page
-    assert "Table 1, aggregated per step, mohawk: " in page
+    assert "| Table 1: aggregated per step | ours | the paper's |\n| --- | ---: | ---: |\n| mohawk | " in page
     head, *rows = read_rows(kept / "one-small.csv")
     assert head == ["systems", "seeds", "aggregated per step", "aggregated per step sd"]
     assert [row[0] for row in rows] == ["mohawk", "hierfavg"]
@@ -133,5 +167,52 @@ def test_our_figures_beside_the_papers_are_those_of_each_scale(tmp_path: Path) -
              (f"ours,,{ours},,,", "paper,,18,,,")]  # fmt: skip
     (tmp_path / "tables.csv").write_text("\n".join(["head", *cells]) + "\n")
     page = page_text(tmp_path, read_catalogue(tmp_path / "reproduction.toml"))
-    assert "Ours (the paper's). Table 1, aggregated per step, mohawk: 2 (18)." in page
-    assert "Ours at `medium` (the paper's). Table 1, aggregated per step, mohawk: 3 (18)." in page
+    rows = "| aggregated per step | 2 (18) |\n| at `medium` | 3 (18) |\n"
+    assert f"| Table 1: ours (the paper's) | mohawk |\n| --- | ---: |\n{rows}" in page
+
+
+def test_a_page_of_a_sweep_that_has_not_ended_has_each_cell_that_began(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Real runs: of four two have ended, one was killed before its result, one has not begun."""
+    (tmp_path / "experiments").mkdir()
+    (tmp_path / "experiments" / "sweep.toml").write_text(CELLS)
+    (tmp_path / "experiments" / "reproduction.toml").write_text(
+        (STUDY % ("one", 1, 1, "one"))
+        .replace("small", "medium")
+        .replace("[[study.printed]]", ELSEWHERE + "[[study.printed]]")
+        .replace('title = "A study"', 'title = "A study"\nbeside = "mohawk"')
+    )
+    monkeypatch.chdir(tmp_path)
+    words = ["reproduce", "one", "--scale", "medium", "--jobs", "2"]
+    made = CliRunner().invoke(app, words)
+    assert made.exit_code == 0, made.output
+    points = tmp_path / "runs" / "reproduce" / "one-medium" / "points"
+    of_k2 = {
+        (path.name.partition("-")[0], json.loads(path.joinpath("point.json").read_text())["config"]["rounds"]
+         ["cloud_every_steps"]): path for path in points.iterdir()
+    }  # fmt: skip
+    (of_k2["hierfavg", 5] / "result.json").unlink()
+    shutil.rmtree(of_k2["mohawk", 5])
+
+    found = CliRunner().invoke(app, [*words, "--finished", "--verdicts", "kept"])
+    assert found.exit_code == 0, found.output
+    assert not of_k2["mohawk", 5].exists()
+    assert not (of_k2["hierfavg", 5] / "result.json").exists()
+    assert read_rows(tmp_path / "kept" / "ran.csv")[1][3:] == ["2", "4"]
+    page = (tmp_path / "kept" / "README.md").read_text("utf-8")
+    assert "`roambench reproduce one --scale medium`, 1 seed, 2 of 4 runs" in page
+    assert "| one seed: not tested |" in page
+    assert "| MOHAWK aggregates more |" not in page  # that claim is of small alone
+    head, _, *cells = page.split("\n\n")[-1].splitlines()[:5]
+    assert head.startswith("| digits: data, k2 | system | rounds to 97 % (the paper's) |")
+    rows = [[cell.strip() for cell in line.strip("| ").split("|")] for line in cells]
+    assert [row[:3] for row in rows] == [
+        ["IID, 2", "mohawk", "not in 11"],
+        ["IID, 2", "hierfavg", "not in 11"],
+        ["IID, 5", "hierfavg", "not in 11 so far"],
+    ]
+    assert [row[3] == "–" for row in rows] == [False, False, True]
+    assert all(0.0 < float(row[4]) < 100.0 for row in rows)
+    listed = CliRunner().invoke(app, ["reproduce", "--list", "--verdicts", "kept"]).output
+    assert ", 2 of 4 runs: 1 one seed: not tested; data: " in listed
