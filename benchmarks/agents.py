@@ -93,8 +93,8 @@ async def measured(agents: int) -> str:
         )
 
 
-def memory_of(processes: list[psutil.Process]) -> tuple[float, str]:
-    """MB of all distinct pages of an agent's processes; the same as text, with what each has."""
+def memory_of(processes: list[psutil.Process]) -> str:
+    """Anonymous and resident MB of each of an agent's processes, and all their distinct pages."""
     sizes = [process.memory_full_info() for process in processes]
     pages = [page_numbers(process.pid) for process in processes]
     distinct = np.unique(np.concatenate(pages)).size * PAGE_BYTES if all(map(len, pages)) else 0
@@ -104,8 +104,8 @@ def memory_of(processes: list[psutil.Process]) -> tuple[float, str]:
         for name, entry in zip(names, sizes, strict=True)
     )
     whole = distinct or sum(entry.pss for entry in sizes)
-    told = f"{whole / MEGABYTE:.0f} MB{'' if distinct else ' of PSS'}; its own (resident): {parts}"
-    return whole / MEGABYTE, told
+    keep("agents one: PSS", whole / MEGABYTE)
+    return f"{whole / MEGABYTE:.0f} MB{'' if distinct else ' of PSS'}; its own (resident): {parts}"
 
 
 def page_numbers(pid: int) -> npt.NDArray[np.uint64]:
@@ -136,9 +136,8 @@ async def alone() -> None:
                 if step == 0 and order is orders[0]:
                     after_one = memory_of([agent, *agent.children(recursive=True)])
         after_three = memory_of([agent, *agent.children(recursive=True)])
-    keep("agents one: PSS", after_one[0])
-    print(f"one agent as on a board, after a training step: {after_one[1]}", flush=True)
-    print(f"after three rounds: {after_three[1]}; goal: <= 300 MB")
+    print(f"one agent as on a board, after a training step: {after_one}", flush=True)
+    print(f"after three rounds: {after_three}; goal: <= 300 MB")
 
 
 def main() -> None:
