@@ -80,10 +80,9 @@ def study_page(
     if scale in study.gap:
         foreword.append(f"Less than the paper's: {study.gap[scale]}")
     foreword += [
-        f"{one.claim.says}: **{one.verdict.of_ours if ours else one.verdict}**. "
-        f"{one.claim.why.get(scale, '')}".rstrip()
+        f"{one.claim.says}: **{one.verdict.of_ours if ours else one.verdict}**. {one.claim.why[scale]}"
         for one in found
-        if one.verdict is not ClaimVerdict.REPRODUCED or scale in one.claim.why
+        if scale in one.claim.why
     ]
     foreword = [paragraph for paragraph in foreword if paragraph]
     if study.beside == "mohawk":

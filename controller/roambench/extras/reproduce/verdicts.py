@@ -108,7 +108,8 @@ def _commands(study: Study, rows: Rows, ran: Mapping[tuple[str, str], Sequence[s
 
 
 def _claim(claim: Claim, rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    for place, row in enumerate(rows):
+    tried = [row for row in rows if row[3] != ClaimVerdict.NOT_TRIED]
+    for place, row in enumerate(tried or rows):
         _, scale, says, outcome, ours, unit, beside, _, whom, bound, lead, half, lead_unit, _ = row
         verdict = _BY_TEXT[outcome]
         first = cell(says) if place == 0 else f"at `{scale}`"
