@@ -13,6 +13,7 @@ from cut_device import TRAINED, device
 from hand_agent import (
     LAYOUT,
     REPORT,
+    Bench,
     HandAgent,
     bench,
     connected,
@@ -38,6 +39,12 @@ pytestmark = pytest.mark.asyncio
 SMALL = np.arange(5_000, dtype=np.float32) / 7.0
 BLOB = encode(SMALL + 1, LAYOUT)
 UPLOAD = UploadOrder("run/2/0/upload", 0, 2, 4, TRAINED)
+
+
+async def caught_up(where: Bench, count: int = 1) -> None:
+    """Sessions are open, and no order is given twice because it was outstanding when they opened."""
+    await connected(where, count)
+    await until(lambda: where.kinds().count(EventKind.CLOCK_OFFSET) == count)
 
 
 async def send(agent: HandAgent, order: wire.Order, blob: bytes = BLOB, digest: str = "") -> None:
@@ -85,7 +92,7 @@ async def test_an_agent_gets_and_gives_small_models_in_its_phases_without_anothe
 async def test_larger_and_paced_models_need_the_data_port(tmp_path: Path) -> None:
     large = np.zeros(SESSION_BYTES // 4, np.float32)  # and a header
     async with bench(deadline_s=30.0) as where, hand_agent(where, on_order=serve) as agent:
-        await connected(where)
+        await caught_up(where)
         small, larger = (where.fleet.publish(model) for model in (SMALL, large))
         answered = [
             asyncio.ensure_future(where.fleet.perform([order]))
@@ -128,7 +135,7 @@ async def test_a_spoilt_upload_is_refused_and_its_answer_is_garbage(
         agent.link.send(done(order, upload=wire.UploadReport(model_digest=b"d" * 32)))
 
     async with bench() as where, hand_agent(where, on_order=spoilt):
-        await connected(where)
+        await caught_up(where)
         where.fleet.publish(SMALL)
         (answer,) = await where.fleet.perform([UPLOAD])
         assert answer.status is AnswerStatus.GARBAGE
@@ -142,7 +149,7 @@ async def test_no_device_gets_or_gives_what_no_order_of_its_own_names() -> None:
         hand_agent(where) as agent,
         hand_agent(where, "pi-02") as other,
     ):
-        await connected(where, 2)
+        await caught_up(where, 2)
         digest = where.fleet.publish(SMALL)
         orders = [train_order(digest), UPLOAD, UploadOrder("run/3/0/upload", 0, 3, 4, TRAINED, 5.0)]
         performed = asyncio.ensure_future(where.fleet.perform(orders))
@@ -162,7 +169,7 @@ async def test_no_device_gets_or_gives_what_no_order_of_its_own_names() -> None:
 async def test_a_device_that_asks_again_and_again_is_refused() -> None:
     """Each reply lies in the queue of its session until it is written."""
     async with bench(deadline_s=2.0) as where, hand_agent(where) as agent:
-        await connected(where)
+        await caught_up(where)
         digest = where.fleet.publish(SMALL)
         performed = asyncio.ensure_future(where.fleet.perform([train_order(digest)]))
         await until(lambda: agent.orders)
@@ -182,7 +189,7 @@ async def test_an_upload_that_arrives_twice_is_taken_once_and_its_answer_too() -
         await serve(agent, order)
 
     async with bench() as where, hand_agent(where, on_order=twice):
-        await connected(where)
+        await caught_up(where)
         where.fleet.publish(SMALL)
         (answer,) = await where.fleet.perform([UPLOAD])
         assert (answer.status, answer.reason) == (AnswerStatus.DONE, "")
@@ -225,7 +232,7 @@ async def test_coded_models_come_under_the_digest_of_their_code(codecs: LinkCode
         agent.link.send(done(order, train=REPORT))
 
     async with bench(codecs=codecs) as where, hand_agent(where, on_order=fetch):
-        await connected(where)
+        await caught_up(where)
         digest = where.fleet.publish(SMALL)
         (answer,) = await where.fleet.perform([train_order(digest)])
         assert answer.status is AnswerStatus.DONE
@@ -260,7 +267,7 @@ async def test_an_agent_that_does_not_read_its_replies_is_not_read_any_more() ->
 
 async def test_without_a_session_nothing_is_asked_for() -> None:
     async with bench() as where, hand_agent(where) as agent:
-        await connected(where)
+        await caught_up(where)
         agent.link.rest("between runs")
         await until(lambda: not agent.link.is_open)
         with pytest.raises(LinkError, match="no session"):
