@@ -65,7 +65,7 @@ class HostSummary:
 
     @classmethod
     def of(cls, table: npt.NDArray[Any]) -> HostSummary:
-        """Of at least one row of HOST_DTYPE. The first sample's CPU share is since the process began: left
+        """The summary of at least one row of HOST_DTYPE. The first sample's CPU share is since the process began: left
         out."""
         first, last = (HostSample(*row) for row in table[[0, -1]].tolist())
         passed_s = (last.monotonic_ns - first.monotonic_ns) * 1e-9
@@ -95,7 +95,7 @@ class HostRecord:
 
     @classmethod
     def of(cls, table: npt.NDArray[Any]) -> HostRecord:
-        """Of at least one row of HOST_DTYPE."""
+        """The record of at least one row of HOST_DTYPE."""
         shown = np.arange(len(table)) % (1 + len(table) // _MOST_SHOWN) == 0
         change = np.diff(table["throttle_bits"]) != 0
         shown[1:] |= change

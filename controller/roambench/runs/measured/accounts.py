@@ -351,7 +351,7 @@ def cuts_of(records: Sequence[RoundRecord], end_ns: int) -> dict[int, list[Inter
 
 
 def _reader(store: Records) -> Callable[[str], ReadingColumns] | None:
-    """Reads a device's readings by a connection of its own; None where the run folder does not have them, or
+    """Reads a device's readings by its own connection; None where the run folder does not have them, or
     the run goes on."""
     clock = store if isinstance(store, OneClock) else None
     kept = clock.store if clock is not None else store
@@ -390,7 +390,7 @@ class _Found:
 
     def ends_ns(self) -> list[int]:
         """Stamps of the first and the last reading."""
-        with suppress(ArithmeticError, ValueError):  # what cannot be read is told where it is accounted
+        with suppress(ArithmeticError, ValueError):  # the account says what cannot be read
             ns = self.read().ns
             return [int(ns[0]), int(ns[-1])] if len(ns) else []
         return []
