@@ -65,8 +65,8 @@ class HostSummary:
 
     @classmethod
     def of(cls, table: npt.NDArray[Any]) -> HostSummary:
-        """The summary of at least one row of HOST_DTYPE. The first sample's CPU share is since the process began: left
-        out."""
+        """The summary of at least one row of HOST_DTYPE. The first sample's CPU share is since the process began:
+        left out."""
         first, last = (HostSample(*row) for row in table[[0, -1]].tolist())
         passed_s = (last.monotonic_ns - first.monotonic_ns) * 1e-9
         warm, clocks, shares = (
