@@ -52,6 +52,11 @@ SELECT CAST(group_concat(payload, '') AS BLOB), max(seq) FROM (
     AND kind = ? ORDER BY seq LIMIT 100000
 )
 """
+#: What lies between the readings of a device; of its host samples only that they are there.
+_OTHERS = f"""
+SELECT spool_uuid, seq, kind, CASE kind WHEN {int(RecordKind.HOST)} THEN NULL ELSE payload END FROM record
+WHERE device = ? AND kind != {int(RecordKind.READING)} ORDER BY spool_uuid, seq
+"""
 #: A reading as agents write it.
 READING_DTYPE = np.dtype(
     [
@@ -171,10 +176,9 @@ class RecordStore:
         self._read_only = read_only
         self._connection = open_reader(path) if read_only else open_writer(path, _SCHEMA, "FULL")
         self._lock = threading.RLock()
-        self._others: tuple[object, list[tuple[str, int, int, bytes]]] = (
-            None,
-            [],
-        )  # of the device asked last
+        #: The device asked last, with the state of the store then, and what lies between its readings.
+        self._others: tuple[object, list[tuple[str, int, int, bytes]]] = (None, [])
+        self._hostless: set[object] = set()  # devices without a host sample, each with the state of the store
         self._last: dict[
             tuple[str, str], int
         ] = {}  # at least the highest number of a spool that was asked for
@@ -266,6 +270,9 @@ class RecordStore:
     ) -> list[tuple[str, npt.NDArray[Any]]]:
         """The readings, or host samples, of each spool of `device`, in the order they were spooled."""
         found = []
+        state = (device, self.version(), self._connection.total_changes)
+        if kind == RecordKind.HOST and state in self._hostless:
+            return []
         for spool_uuid in [uuid for name, uuid in self.spools() if name == device]:
             parts: list[bytes] = []
             seq: int | None = -1
@@ -315,12 +322,10 @@ class RecordStore:
         with self._lock:  # one look through a device's readings for all that lies between them
             state = (device, self.version(), self._connection.total_changes)
             if self._others[0] != state:
-                query = (
-                    "SELECT spool_uuid, seq, kind, payload FROM record WHERE device = ?"
-                    f" AND kind NOT IN ({', '.join(str(int(one)) for one in _PACKED)})"
-                    " ORDER BY spool_uuid, seq"
-                )
-                self._others = state, self._rows(query, (device,))
+                rows = self._rows(_OTHERS, (device,))
+                self._others = state, [row for row in rows if row[2] != RecordKind.HOST]
+                if len(self._others[1]) == len(rows):
+                    self._hostless.add(state)
             return [(spool, seq, body) for spool, seq, what, body in self._others[1] if what == kind]
 
     # ---- as queues: what a forwarder has not sent on yet -----------------------------------------
