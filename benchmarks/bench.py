@@ -56,6 +56,7 @@ BENCHES = (
     Bench("light_agents-2000", "light_agents --agents 2000", long=True),
     Bench("rehearsals-always", "rehearsals --devices 100000 --present always", long=True),
     Bench("rehearsals-million", "rehearsals --devices 1000000", long=True),
+    Bench("long_report", "long_report --days 31", long=True),
     Bench("scale", long=True),
     Bench("shipping", long=True),
     Bench("trace_import", "trace_import --full --only cabspotting", long=True),

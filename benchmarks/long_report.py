@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from setting.figures import keep
 
 from roambench.contract.draws import generator
 from roambench.contract.events import EventKind
@@ -232,6 +233,9 @@ def main() -> None:
         cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
         peak_mb = after.ru_maxrss / 1024
         print(f"report: CPU {cpu_s:.1f} s, wall {wall_s:.1f} s, peak {peak_mb:,.0f} MB")
+        if asked.days == 31.0 and not asked.profile:
+            keep("long_report a month: wall", wall_s, limit=f"CPU {cpu_s:.0f}")
+            keep("long_report a month: peak", peak_mb)
         print(report.stdout.decode())
 
 

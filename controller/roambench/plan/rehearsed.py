@@ -25,7 +25,7 @@ class Batch:
 
     @classmethod
     def of(cls, sgd_steps: Collection[int], device_s: Collection[float]) -> Self:
-        """The batch of trainings with these SGD steps, and of orders that take their devices this time."""
+        """The batch of trainings with these SGD steps, and of orders with these seconds of their devices."""
         return cls(
             len(device_s),
             math.fsum(device_s),

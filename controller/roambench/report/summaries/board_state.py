@@ -65,8 +65,8 @@ class HostSummary:
 
     @classmethod
     def of(cls, table: npt.NDArray[Any]) -> HostSummary:
-        """The summary of at least one row of HOST_DTYPE. The first sample's CPU share is since the process began:
-        left out."""
+        """Sum up at least one row of HOST_DTYPE. The first sample's CPU share is since the process began, and
+        is left out."""
         first, last = (HostSample(*row) for row in table[[0, -1]].tolist())
         passed_s = (last.monotonic_ns - first.monotonic_ns) * 1e-9
         warm, clocks, shares = (
@@ -95,7 +95,7 @@ class HostRecord:
 
     @classmethod
     def of(cls, table: npt.NDArray[Any]) -> HostRecord:
-        """The record of at least one row of HOST_DTYPE."""
+        """Sum up at least one row of HOST_DTYPE, and choose what is shown."""
         shown = np.arange(len(table)) % (1 + len(table) // _MOST_SHOWN) == 0
         change = np.diff(table["throttle_bits"]) != 0
         shown[1:] |= change

@@ -351,8 +351,8 @@ def cuts_of(records: Sequence[RoundRecord], end_ns: int) -> dict[int, list[Inter
 
 
 def _reader(store: Records) -> Callable[[str], ReadingColumns] | None:
-    """Reads a device's readings by its own connection; None where the run folder does not have them, or
-    the run goes on."""
+    """A function that reads a device's readings by another connection; None where the run folder does not
+    have them, or the run goes on."""
     clock = store if isinstance(store, OneClock) else None
     kept = clock.store if clock is not None else store
     if type(kept) is not RecordStore:
@@ -390,7 +390,7 @@ class _Found:
 
     def ends_ns(self) -> list[int]:
         """Stamps of the first and the last reading."""
-        with suppress(ArithmeticError, ValueError):  # the account says what cannot be read
+        with suppress(ArithmeticError, ValueError):  # the account of the device says what cannot be read
             ns = self.read().ns
             return [int(ns[0]), int(ns[-1])] if len(ns) else []
         return []
