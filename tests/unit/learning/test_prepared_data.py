@@ -11,6 +11,7 @@ from roambench.contract.local_training import LocalTraining
 from roambench.learning.batches import Batches
 from roambench.learning.layout import flatten
 from roambench.learning.learner import Learner, fixed_front, module_of
+from roambench.learning.perceptron import Perceptron, perceptron_of
 from roambench.learning.shards import Shard
 
 
@@ -48,6 +49,20 @@ def test_a_perceptron_is_trained_to_the_bits_that_autograd_gives(
         assert before.velocity is not None
         assert now.velocity.tobytes() == before.velocity.tobytes()
         assert (now.mean_loss, now.mean_squared_loss) == (before.mean_loss, before.mean_squared_loss)
+
+
+def test_other_models_and_layers_that_are_watched_are_left_to_autograd() -> None:
+    def two() -> nn.Sequential:
+        return nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 3))
+
+    watched, frozen, biasless = two(), two(), nn.Sequential(nn.Linear(6, 3, bias=False))
+    watched[1].register_forward_hook(lambda *_: None)
+    frozen[0].weight.requires_grad_(False)
+
+    assert isinstance(perceptron_of(two()), Perceptron)
+    assert isinstance(perceptron_of(nn.Sequential(nn.Linear(6, 3))), Perceptron)
+    others = [watched, frozen, biasless, nn.Sequential(nn.Linear(6, 5), nn.ReLU()), nn.Linear(6, 5), None]
+    assert [perceptron_of(other) for other in others] == [None] * len(others)
 
 
 @pytest.mark.parametrize("channels", [1, 3])
