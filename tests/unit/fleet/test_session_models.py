@@ -200,13 +200,13 @@ async def test_a_session_that_breaks_in_a_transfer_costs_an_attempt(tmp_path: Pa
     """The model comes over the next session, and its bytes count once."""
     async with bench(deadline_s=30.0) as where, device(where, tmp_path / "pi", []) as pi:
         session, broken = pi.dial.session, list[str]()
-        moved = getattr(session, way)
+        move = getattr(session, way)
 
         async def breaks(*given: object, **more: object) -> object:
             if not broken:
                 broken.append(way)
                 session._control.redial("in the middle of a transfer")
-            return await moved(*given, **more)
+            return await move(*given, **more)
 
         setattr(session, way, breaks)
         digest = where.fleet.publish(SMALL)
@@ -216,7 +216,8 @@ async def test_a_session_that_breaks_in_a_transfer_costs_an_attempt(tmp_path: Pa
         (answer,) = await where.fleet.perform([order])
         assert (answer.status, answer.reason) == (AnswerStatus.DONE, "")
         spans = pi.phases(Phase.DOWNLOAD if way == "download" else Phase.UPLOAD)
-        assert [span.transferred_bytes for span in spans] == [0, len(BLOB)]
+        moved = [span.transferred_bytes for span in spans]
+        assert (len(moved) > 1, moved[-1], sum(moved)) == (True, len(BLOB), len(BLOB))
         assert broken == [way]
         assert pi.links.connections == 0
 
