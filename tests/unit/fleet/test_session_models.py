@@ -28,7 +28,7 @@ from roambench.contract.errors import LinkError, ModelError
 from roambench.contract.events import EventKind
 from roambench.contract.link_codecs import LinkCodecs
 from roambench.contract.model_blob import SESSION_BYTES, encode
-from roambench.contract.model_digest import digest_of
+from roambench.contract.model_digest import digest_of, from_wire, to_wire
 from roambench.contract.orders import AnswerStatus, SyncOrder, TrainOrder, UploadOrder, UploadReply
 from roambench.contract.phases import Phase
 from roambench.wire.v1 import control_pb2 as wire
@@ -56,13 +56,13 @@ async def send(agent: HandAgent, order: wire.Order, blob: bytes = BLOB, digest: 
 
 async def serve(agent: HandAgent, order: wire.Order) -> None:
     if order.HasField("train"):
-        digest = order.train.start_digest.hex()
+        digest = from_wire(order.train.start_digest)
         blob, moved = await agent.session.download(order.order_id, order.train.ap, digest, 10.0)
         assert moved.transferred_bytes == len(blob)
         agent.link.send(done(order, train=REPORT))
     else:
         await send(agent, order)
-        report = wire.UploadReport(uploaded_bytes=len(BLOB), model_digest=bytes.fromhex(digest_of(BLOB)))
+        report = wire.UploadReport(uploaded_bytes=len(BLOB), model_digest=to_wire(digest_of(BLOB)))
         agent.link.send(done(order, upload=report))
 
 
@@ -227,7 +227,7 @@ async def test_coded_models_come_under_the_digest_of_their_code(codecs: LinkCode
     received: list[bytes] = []
 
     async def fetch(agent: HandAgent, order: wire.Order) -> None:
-        digest = order.train.start_digest.hex()
+        digest = from_wire(order.train.start_digest)
         blob, _ = await agent.session.download(order.order_id, 3, digest, 10.0, coded=True)
         received.append(blob)
         agent.link.send(done(order, train=REPORT))
