@@ -3,8 +3,9 @@
     python benchmarks/evaluation.py [--model mohawk_cnn] [--channels 1] [--images 10000] [--repeats 3]
 
 "before": images channels last in batches of 256, weights as PyTorch makes them. "now":
-`roambench.learning.evaluation.evaluate`. Both are taken in turn (A B A B) by the process's CPU time, on one
-thread as the controller has it; the ratio is that of the sums. The answers must be the same classes.
+`roambench.learning.evaluation.evaluate`; then the same in bfloat16 (`learning.score_precision`). They are
+taken in turn (A B C A B C) by the process's CPU time, on one thread as the controller has it; the ratio is
+that of the sums. The answers of the first two must be the same classes.
 """
 
 from __future__ import annotations
@@ -59,21 +60,26 @@ def main() -> None:
     labels = draws.integers(0, 10, options.images)
     modules = [build(options.model, options.channels, 10, seed=1) for _ in range(2)]
     vector = flatten(modules[0])
-    sums, ratios = [0.0, 0.0], []
+    sums, ratios, coarse_ratios = [0.0, 0.0], [], []
     for number in range(options.repeats):
         taken = [
             timed(lambda: before(modules[0], vector, images, labels)),
             timed(lambda: evaluate(modules[1], vector, images, labels)),
+            timed(lambda: evaluate(modules[1], vector, images, labels, bfloat16=True)),
         ]
-        (old, old_score), (new, new_score) = taken
+        (old, old_score), (new, new_score), (coarse, coarse_score) = taken
         if old_score.accuracy != new_score.accuracy:
             raise SystemExit(f"accuracies differ: {old_score.accuracy} and {new_score.accuracy}")
         sums = [sums[0] + old, sums[1] + new]
         ratios.append(new / old)
+        coarse_ratios.append(coarse / old)
         apart = abs(new_score.loss / old_score.loss - 1.0)
         print(f"{number + 1}: before {old:.2f} s, now {new:.2f} s; losses {apart:.1e} apart")
+        apart = abs(coarse_score.loss / old_score.loss - 1.0)
+        print(f"   bfloat16 {coarse:.2f} s; losses {apart:.1e} apart")
     print(f"{options.model}, {options.images} images: now / before = {sums[1] / sums[0]:.2f}")
     keep("evaluation × before", *ratios, limit=f"{sums[0] / options.repeats:.1f} s")
+    keep("evaluation bfloat16 × before", *coarse_ratios)
 
 
 if __name__ == "__main__":

@@ -39,17 +39,19 @@ def evaluate(
     batch_size: int = _BATCH,
     loss: SampleLoss = cross_entropy,
     by_class: bool = False,
+    bfloat16: bool = False,
 ) -> Evaluation:
     """Score `vector` on (n, channels, height, width) images; the module's own state is overwritten.
 
     Ties between classes go to the lower one. The `loss` of samples is summed in float64 in the order of the
     images, so the score does not depend on the machine's load; it is NaN or infinite if the model's outputs
     are. `by_class`: metrics "class 0", ... are the shares of each class's images that are recognised.
+    `bfloat16`: convolutions and products in bfloat16, the rest in float32.
     """
     if len(labels) == 0 or len(images) != len(labels):
         raise ValueError(f"cannot score on {len(images)} images with {len(labels)} labels")
     chosen, whole = np.empty(len(labels), dtype=np.int64), 0.0
-    for start, logits in _answers(module, vector, images, batch_size):
+    for start, logits in _answers(module, vector, images, batch_size, bfloat16):
         targets = torch.from_numpy(np.require(labels[start : start + batch_size], np.int64, ("C", "W")))
         losses = loss(logits, targets)
         whole += float(np.sum(losses.numpy(), dtype=np.float64))
@@ -68,14 +70,14 @@ def outputs(module: nn.Module, vector: Vector, images: Images) -> Tensor:
 
 
 def _answers(
-    module: nn.Module, vector: Vector, images: Images, batch_size: int
+    module: nn.Module, vector: Vector, images: Images, batch_size: int, bfloat16: bool = False
 ) -> Iterator[tuple[int, Tensor]]:
     """Batch by batch the first image's index, and the model's outputs."""
     load(module, vector)
     memory_format = torch.channels_last  # half the time of a CNN, but not all models take it
     was_training = module.training
     module.eval()
-    with others_restored(module):
+    with others_restored(module), torch.autocast("cpu", torch.bfloat16, enabled=bfloat16):
         for start in range(0, len(images), batch_size):
             pixels = torch.from_numpy(np.require(images[start : start + batch_size], np.float32, ("C", "W")))
             try:
@@ -85,7 +87,7 @@ def _answers(
                     raise
                 memory_format = torch.contiguous_format
                 found = _asked(module, pixels, memory_format)
-            yield start, found
+            yield start, found.float() if bfloat16 else found
     module.train(was_training)
 
 

@@ -112,10 +112,11 @@ def score(
     labels: Labels,
     *,
     by_class: bool = False,
+    bfloat16: bool = False,
 ) -> Evaluation:
     """The task's own `evaluate`, or ours. ConfigError where the task's is no Evaluation with an accuracy
     (None where labels are no classes), or has others than the task's `metrics`; a loss may be NaN, of a model
-    that diverged or a task that has none, and so may a metric. `by_class` is for ours."""
+    that diverged or a task that has none, and so may a metric. `by_class` and `bfloat16` are for ours."""
     if has_hook(task, "evaluate"):
         found: Evaluation = asked(task, "evaluate", module, vector, images, labels)
         own = [metric.name for metric in metrics_of(task)]
@@ -125,7 +126,7 @@ def score(
     if not are_classes(labels):
         raise ConfigError([f"task {task!r}: labels that are no classes need a task with evaluate"])
     loss = own_loss(task) or cross_entropy
-    return evaluate(module, vector, images, labels, loss=loss, by_class=by_class)
+    return evaluate(module, vector, images, labels, loss=loss, by_class=by_class, bfloat16=bfloat16)
 
 
 def _wrong_evaluation(found: object, labels: Labels, own: list[str]) -> str:

@@ -74,6 +74,10 @@ class LearningSection(Section):
         ge=0,
         description="Test images that score the model, drawn likewise; 0: all.",
     )
+    score_precision: Literal["float32", "bfloat16"] = Field(
+        "float32",
+        description="Of scoring. bfloat16 halves its time where the processor has it; reports say so.",
+    )
 
     def training(self) -> LocalTraining:
         """A training as long as the table says."""

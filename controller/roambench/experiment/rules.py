@@ -153,6 +153,8 @@ def _task(values: Mapping[str, Any]) -> Iterator[Mistake]:
     for key in brought:
         if value_at(values, ("learning", key)) is not None:
             yield Mistake(("learning", key), f"expected none beside task, which brings its own {key}")
+    if hasattr(task, "evaluate") and value_used(values, ("learning", "score_precision")) != "float32":
+        yield Mistake(("learning", "score_precision"), "expected none beside a task that scores by itself")
     if hasattr(task, "batches"):
         if value_at(values, ("learning", "augmentation")) not in (None, "none"):
             yield Mistake(

@@ -35,6 +35,7 @@ class TestSetEvaluator:
         channels = dataset.train_images.shape[1]
         self._task = section.task
         self._by_class = experiment.rounds.score_aps
+        self._bfloat16 = section.score_precision == "bfloat16"
         self._better = {metric.name: metric.better for metric in metrics_of(section.task)}
         self._module = build_model(
             section.task, section.model, channels, dataset.classes, draw_key(experiment.seed, "initial model")
@@ -44,7 +45,6 @@ class TestSetEvaluator:
         """Accuracy, loss and the task's own metrics of a model on the test set, beside the event loop."""
         from roambench.learning.task_parts import score
 
-        found = await asyncio.to_thread(
-            score, self._task, self._module, model, self._images, self._labels, by_class=self._by_class
-        )
+        asked = self._task, self._module, model, self._images, self._labels
+        found = await asyncio.to_thread(score, *asked, by_class=self._by_class, bfloat16=self._bfloat16)
         return Score(found.accuracy, found.loss, dict(found.metrics), self._better)

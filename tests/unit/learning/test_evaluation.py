@@ -44,6 +44,20 @@ def test_a_score_is_the_same_every_time_and_the_model_is_not_changed():
     assert module.training
 
 
+def test_bfloat16_rounds_products_and_leaves_the_loss_in_float32():
+    module = build("mohawk_cnn", 1, 10, seed=1)
+    vector = flatten(module)
+    draws = np.random.default_rng(0)
+    images = draws.standard_normal((64, 1, 32, 32)).astype(np.float32)
+    labels = draws.integers(0, 10, 64)
+    exact = evaluate(module, vector, images, labels)
+    coarse = evaluate(module, vector, images, labels, bfloat16=True)
+    assert 0 < abs(coarse.loss - exact.loss) < 0.02
+    assert coarse == evaluate(module, vector, images, labels, bfloat16=True)
+    assert flatten(module).tobytes() == vector.tobytes()
+    assert evaluate(module, vector, images, labels) == exact
+
+
 def test_dropout_is_off_while_scoring():
     module = nn.Sequential(nn.Flatten(), nn.Dropout(0.9), nn.Linear(1, 2, bias=False))
     state = torch.get_rng_state()

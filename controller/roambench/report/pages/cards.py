@@ -45,6 +45,8 @@ def _numbers(run: RunSummary, waste_note: str) -> list[Number]:
     wasted, consumed, coverage = _energy(run, waste_note)
     judged = run.learning.metric
     note = "" if judged == ACCURACY else f"{judged.better} is better"
+    if run.experiment.learning.score_precision == "bfloat16":
+        note = "scored in bfloat16"
     final = (f"final {judged.name}", score(judged, run), note)
     if (peers := run.peers) is not None:
         average = peers.final_average

@@ -142,12 +142,15 @@ def _learning_table(runs: Sequence[RunSummary]) -> ReportTable:
     named = dict.fromkeys(name for run in runs for name in run.learning.metrics)
     others = [name for name in named if name not in {metric.name for metric in own}]
     accuracy = [_line("final_accuracy"), _line("best_accuracy")]
+    coarse = any(run.experiment.learning.score_precision != "float32" for run in runs)
+    arithmetic = [Line("scored in", lambda run: run.experiment.learning.score_precision)] if coarse else []
     lines = [
         *(accuracy if any(run.learning.metric == ACCURACY for run in runs) else []),
         _line("final_loss"),
         *(line for metric in own for line in _metric_lines(metric)),
         *(Line(name, partial(_final, name)) for name in others),
         Line("threshold", threshold),
+        *arithmetic,
         *cloud,
         _line("aggregated_per_step"),
         *distance,

@@ -144,6 +144,8 @@ def point_key(experiment: Experiment, fleet: str, code: str) -> str:
     config = resolved(experiment)
     del config["name"], config["simulated"]["workers"]
     trace, learning, links = config["trace"], config["learning"], config["links"]
+    if learning["score_precision"] == "float32":
+        del learning["score_precision"]  # keys of sweeps from before there was a choice stay as they were
     if trace["file"]:
         trace["file"] = _content(Path(trace["file"]))
     if Path(links["model"]).is_file():
