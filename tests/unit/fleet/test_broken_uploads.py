@@ -203,7 +203,7 @@ async def outcomes(
     journal, options, trace = MemoryJournal(), SystemOptions(k1=1, k2=2), standing(2, 4)
     system_made = make_system(system, options)
     async with (
-        bench(deadline_s=30.0) as where,
+        bench(deadline_s=60.0) as where,
         device(where, tmp_path / "one", cuts, keepalive=not quiet) as first,
         device(where, tmp_path / "two", [], "pi-02"),
     ):
