@@ -66,7 +66,7 @@ async def dialler(folder: Path) -> AsyncIterator[Dialler]:
 @pytest.mark.asyncio
 async def test_it_shakes_hands_before_the_first_transfer_and_not_where_none_needs_it(tmp_path: Path) -> None:
     async with dialler(tmp_path) as agent:
-        await agent.dial.connected(60.0)  # before anybody said where
+        await agent.dial.connected(60.0)  # before its address is known
         agent.dial.dial(agent.address, keepalive=True)
         assert agent.dial._channel is None
         await agent.dial.connected(60.0)
@@ -84,7 +84,7 @@ async def test_a_connection_that_does_not_come_is_not_waited_for_longer_than_ask
 @pytest.mark.asyncio
 async def test_it_dials_again_for_another_certificate_only(tmp_path: Path) -> None:
     async with dialler(tmp_path) as agent:
-        agent.dial.renew(keepalive=True)  # before anybody said where
+        agent.dial.renew(keepalive=True)  # before its address is known
         assert agent.dial.link is None
         agent.dial.dial(agent.address, keepalive=True)
         first = agent.dial.link
