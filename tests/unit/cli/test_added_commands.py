@@ -80,7 +80,7 @@ def test_a_command_of_ours_loads_nothing_of_packages_and_keeps_its_name() -> Non
 
 @pytest.mark.usefixtures("added")
 def test_help_lists_what_is_added_and_why_something_cannot_be_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TERMINAL_WIDTH", "400")
+    monkeypatch.setattr("typer.rich_utils.MAX_WIDTH", 400)
     shown = told("--help")
     assert "Greet by NAME." in shown
     assert "No module named 'missing_greeter'" in shown

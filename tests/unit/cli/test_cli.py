@@ -98,7 +98,7 @@ def test_help_shows_every_text_as_it_was_written(
 ) -> None:
     """Square brackets, too: a terminal's markup is made of them."""
     monkeypatch.setenv("COLUMNS", "2000")
-    monkeypatch.setenv("TERMINAL_WIDTH", "2000")
+    monkeypatch.setattr("typer.rich_utils.MAX_WIDTH", 2000)
     lost = []
     for words, command in commands(cli.command()):
         with pytest.raises(SystemExit):
