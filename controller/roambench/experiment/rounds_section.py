@@ -70,8 +70,8 @@ class RoundsSection(Section):
     dither_s: float = Field(
         0.5,
         ge=0.0,
-        description="A step starts late by a seeded draw between 0 and twice this; half the period of"
-        " the slowest meter. 0: none.",
+        description="Half the period of the slowest meter. Measured orders wait up to twice this, so that"
+        " their starts are spread evenly over that period. 0: none.",
     )
     rest_s: Literal["auto"] | Annotated[float, Field(ge=0.0)] = Field(
         "auto",

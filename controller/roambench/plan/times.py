@@ -73,7 +73,8 @@ def _of_agents(
     """Agents keep device time, also while the controller does something else."""
     experiment, scale = fleet.experiment, fleet.time_scale
     pace_s = step_length_s(experiment.rounds.step_close, trace_step_s)
-    rounds_s += experiment.rounds.dither_s * _steps(rehearsed) / scale  # what a start is late by on average
+    # What batches of orders wait for their place in a meter's period, on average.
+    rounds_s += experiment.rounds.dither_s * len(rehearsed.batches) / scale
     if pace_s:
         rounds_s = max(rounds_s, pace_s * _steps(rehearsed) / scale)
     device_s = rounds_s * scale + 2.0 * experiment.energy.idle_baseline_s

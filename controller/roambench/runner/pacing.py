@@ -1,5 +1,5 @@
-"""The end of a step of the replay: as soon as it is done, or not before a clock says so; pauses; and by how
-much the next one starts late.
+"""The end of a step of the replay: as soon as it is done, or not before a clock says so; pauses; and when its
+orders are given.
 
 Pauses are asked for by a file in the run folder (`roambench pause`) and last until it is removed. They begin
 at a step's border: all orders of the step are answered, the step stays open while the replay holds.
@@ -8,17 +8,22 @@ at a step's border: all orders of the step are answered, the step stays open whi
 from __future__ import annotations
 
 import asyncio
+import math
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Final, Literal, Protocol
 
 from roambench.contract.draws import generator
-from roambench.rounds.ports import Journal
+from roambench.contract.orders import Answer, Order, Vector, rests_of
+from roambench.rounds.ports import Fleet, Journal, OnAnswer, keep_all
 from roambench.rounds.records import ReplayPaused, ReplayResumed
 
 PAUSE_FILE: Final = "pause"
 _LOOK_S: Final = 0.1
+#: Its multiples, modulo 1, keep away from each other as far as they can, however many there are.
+_GOLDEN: Final = (math.sqrt(5.0) - 1.0) / 2.0
 
 
 class PacingClock(Protocol):
@@ -66,13 +71,40 @@ class ClockPace:
         self._started_ns += paused_ns
 
 
-def start_delay_s(seed: int, step: int, dither_s: float) -> float:
-    """Device seconds by which `step` starts late: uniform over [0, 2 * `dither_s`), in every system alike.
+class SpreadStarts:
+    """A fleet that gives its orders at places of a meter's period, 2 * `dither_s` of device time, that are
+    spread evenly: each batch of a kind a golden section of it after the one before.
 
-    Twice half a meter's period: the starts then fall at every instant of it alike. Steps that are a whole
-    number of periods apart would show the meter the same part of each for ever.
+    How far a phase's sum is off depends on its place between two lines, on all boards that begin together.
+    Starts a whole number of periods apart would show meters the same part of each phase for ever, random ones
+    some part more often by chance. Orders without a phase that boards rest around do not wait.
     """
-    return 2.0 * dither_s * float(generator(seed, "step start", step=step).random())
+
+    def __init__(self, fleet: Fleet, clock: PacingClock, seed: int, dither_s: float) -> None:
+        self._fleet = fleet
+        self._clock = clock
+        self._first = float(generator(seed, "first start").random())
+        self._period_ns = round(2e9 * dither_s)
+        self._batches: Counter[type[Order]] = Counter()
+
+    async def perform(self, orders: Sequence[Order], on_answer: OnAnswer = keep_all) -> list[Answer]:
+        """Give the orders, less than a period late."""
+        measured = [type(order) for order in orders if rests_of(order)]
+        if measured and self._period_ns:
+            place = (self._first + self._batches[measured[0]] * _GOLDEN) % 1.0
+            self._batches[measured[0]] += 1
+            now_ns = self._clock.now_ns()
+            late_ns = (round(place * self._period_ns) - now_ns) % self._period_ns
+            await self._clock.sleep_until_ns(now_ns + late_ns)
+        return await self._fleet.perform(orders, on_answer)
+
+    def publish(self, model: Vector | bytes) -> str:
+        """Publish it in the fleet."""
+        return self._fleet.publish(model)
+
+    def retain(self, digests: Collection[str]) -> None:
+        """Forget them in the fleet."""
+        self._fleet.retain(digests)
 
 
 class PauseGate:

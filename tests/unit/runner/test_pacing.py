@@ -2,23 +2,24 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import cycle, pairwise
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from roambench.contract.device_time import DeviceClock
+from roambench.contract.orders import Answer, IdleOrder, LocalTraining, Order, TrainOrder, UploadOrder, Vector
 from roambench.contract.phases import Phase, PhaseSpan
 from roambench.energy.account import Method, account_device
 from roambench.energy.readings.samples import PowerSamples
 from roambench.energy.uncertainty import MeterCalibration
 from roambench.experiment.sections import Experiment
+from roambench.rounds.ports import OnAnswer, keep_all
 from roambench.rounds.records import ReplayPaused, RoundRecord
-from roambench.runner.pacing import PAUSE_FILE, ClockPace, PauseGate, start_delay_s, step_length_s
-from roambench.runner.places.ready_agents import ReadyAgents
+from roambench.runner.pacing import PAUSE_FILE, ClockPace, PauseGate, SpreadStarts, step_length_s
 
 
 @dataclass
@@ -102,29 +103,49 @@ def test_the_gate_holds_while_the_file_is_there_and_the_journal_tells_for_how_lo
     assert said[0] == f"paused after step 4: go on with `roambench resume-replay {tmp_path}`"
 
 
-def started_s(tmp_path: Path, dither_s: float, step_close: str, seed: int, steps: int) -> np.ndarray:
-    """When each step starts whose orders take exactly 3 s, by what ends the steps of a real run."""
-    experiment = Experiment.model_validate(
-        {"seed": seed, "systems": ["mohawk"], "rounds": {"step_close": step_close, "dither_s": dither_s}}
-    )
-    clock = HandClock()
+@dataclass
+class Given:
+    """A fleet that is told when orders come, and takes a time for each batch."""
 
-    async def nothing() -> None:
-        """No clock probe is due."""
+    clock: HandClock
+    lasts_s: Iterator[float]
+    at_s: list[float] = field(default_factory=list)
 
-    bench = SimpleNamespace(clock=clock, clocks=SimpleNamespace(between_steps=nothing))
-    folder = SimpleNamespace(path=tmp_path, journal=Told())
-    end = ReadyAgents(bench, experiment, 3600.0, folder, None).pace(print, 0)
-    starts = []
+    async def perform(self, orders: Sequence[Order], on_answer: OnAnswer = keep_all) -> list[Answer]:
+        self.at_s.append(self.clock.at_s)
+        self.clock.at_s += next(self.lasts_s)
+        return []
+
+    def publish(self, model: Vector | bytes) -> str:
+        raise NotImplementedError
+
+    def retain(self, digests: Collection[str]) -> None:
+        raise NotImplementedError
+
+
+TRAIN = TrainOrder("t", 0, 0, 0, "d", LocalTraining(1))
+UPLOAD = UploadOrder("u", 0, 0, 0, "t")
+IDLE = IdleOrder("i", 0, 0, True)
+
+
+def started_s(
+    dither_s: float, step_close: str, seed: int, lasts_s: Sequence[float], *orders: Order
+) -> np.ndarray:
+    """When the orders of each step are given, one batch each, shape (steps, batches)."""
+    clock, step_s = HandClock(), step_length_s(step_close, 3600.0)
+    given = Given(clock, iter(lasts_s))
+    fleet = SpreadStarts(given, clock, seed, dither_s)
+    pace = None if step_s is None else ClockPace(step_s, clock, 0)
 
     async def run() -> None:
-        for step in range(steps):
-            starts.append(clock.at_s)
-            clock.at_s += 3.0
-            await end(step)
+        for step in range(len(lasts_s) // len(orders)):
+            for order in orders:
+                await fleet.perform([IDLE, order])
+            if pace is not None:
+                await pace(step)
 
     asyncio.run(run())
-    return np.array(starts)
+    return np.array(given.at_s).reshape(-1, len(orders))
 
 
 def locked(starts_s: np.ndarray) -> tuple[Phase, ...]:
@@ -145,25 +166,42 @@ def locked(starts_s: np.ndarray) -> tuple[Phase, ...]:
 
 
 @pytest.mark.parametrize("step_close", ["answers", "clock:20", "trace:180"])
-def test_by_default_steps_start_all_over_the_meters_second(tmp_path: Path, step_close):
-    assert locked(started_s(tmp_path, 0.0, step_close, 1, 24)) == (Phase.DOWNLOAD,)
+def test_by_default_steps_start_all_over_the_meters_second(step_close):
+    lasts_s = [3.0] * 24
+    assert locked(started_s(0.0, step_close, 1, lasts_s, TRAIN)[:, 0]) == (Phase.DOWNLOAD,)
     dither_s = Experiment(systems=["mohawk"]).rounds.dither_s
     for seed in range(20):
-        starts_s = started_s(tmp_path, dither_s, step_close, seed, 24)
+        starts_s = started_s(dither_s, step_close, seed, lasts_s, TRAIN)[:, 0]
         assert locked(starts_s) == ()
         if step_close != "answers":  # a late start makes no later step late
             assert np.all(starts_s - starts_s[0] - 20.0 * np.arange(24) < 1.0)
 
 
+@pytest.mark.parametrize("steps", [4, 8, 12, 24, 60])
+@pytest.mark.parametrize("period_s", [0.1, 1.0])
+def test_starts_are_spread_evenly_over_a_meters_period_whatever_steps_last(steps: int, period_s: float):
+    """Errors of sums, which go with the place between two lines, cancel over evenly spread starts. Of random
+    ones, exp(2 pi i place) has a sum whose mean square is `steps`, in one of fifty four times that."""
+    for seed in range(50):
+        lasts_s = np.random.default_rng(seed).uniform(2.0, 30.0, 2 * steps).tolist()
+        starts_s = started_s(0.5 * period_s, "answers", seed, lasts_s, UPLOAD, TRAIN)
+        turns = np.exp(2j * np.pi * starts_s / period_s)
+        for harmonic, most in ((1, 1.2), (2, 1.6)):
+            assert np.all(np.abs((turns**harmonic).sum(axis=0)) < most)
+        waited_s = np.diff(starts_s.ravel()) - lasts_s[:-1]
+        assert np.all((waited_s > -1e-6) & (waited_s < period_s))
+
+
+def test_two_seeds_start_at_different_places_and_one_at_the_same():
+    places = [started_s(0.5, "answers", seed, [2.0], TRAIN)[0, 0] % 1.0 for seed in range(200)]
+    assert np.histogram(places, 5, (0.0, 1.0))[0] == pytest.approx(40, abs=24)  # four standard deviations
+    assert started_s(0.5, "answers", 7, [5.5], TRAIN)[0, 0] % 1.0 == pytest.approx(places[7])
+
+
+def test_orders_without_a_measured_phase_do_not_wait():
+    assert started_s(0.5, "answers", 3, [0.25] * 8, IDLE)[:, 0] == pytest.approx(100.0 + 0.25 * np.arange(8))
+
+
 def test_what_happened_a_few_times_only_is_not_called_locked():
     assert locked(np.arange(1.0, 13.0) * 7.0) == (Phase.DOWNLOAD,)
     assert locked(np.arange(1.0, 5.0) * 7.0) == ()
-
-
-def test_a_start_is_late_by_what_seed_and_step_draw():
-    drawn = [start_delay_s(seed, step, 0.5) for seed in range(20) for step in range(200)]
-    assert 0.0 <= min(drawn) < max(drawn) < 1.0
-    assert np.histogram(drawn, 10, (0.0, 1.0))[0] == pytest.approx(400, abs=80)  # four standard deviations
-    assert start_delay_s(3, 7, 0.5) == drawn[3 * 200 + 7]
-    assert start_delay_s(3, 7, 0.05) == pytest.approx(drawn[3 * 200 + 7] / 10)
-    assert start_delay_s(3, 7, 0.0) == 0.0

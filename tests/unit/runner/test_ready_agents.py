@@ -42,7 +42,7 @@ async def test_the_request_for_silence_leaves_before_the_disk_holds_the_controll
     """What is written meanwhile is when the baseline began, not when it was written."""
     both = cast(Any, Recorded())
     experiment = cast(Any, SimpleNamespace(energy=SimpleNamespace(idle_baseline_s=60.0)))
-    await ReadyAgents(both, experiment, 1.0, both, both).begin(None, 0.0)
+    await ReadyAgents(both, both, experiment, 1.0, both, both).begin(None, 0.0)
     assert both.asked == ["clocks", "silence for 60 s", "disk: {'start_device_ns': 7}"]
 
 
@@ -60,6 +60,6 @@ async def test_joules_so_far_are_those_from_the_begin_of_the_run_on() -> None:
         read(second)
     assert joules.total_j == pytest.approx(2.0)
     experiment = cast(Any, SimpleNamespace(energy=SimpleNamespace(idle_baseline_s=60.0)))
-    await ReadyAgents(both, experiment, 1.0, both, both).begin(None, 0.0)
+    await ReadyAgents(both, both, experiment, 1.0, both, both).begin(None, 0.0)
     read(2)
     assert joules.total_j == pytest.approx(2.0)

@@ -17,7 +17,7 @@ from roambench.runner.agents.agent_checkpoints import AgentCheckpoints
 from roambench.runner.agents.checkpoints import Checkpoints
 from roambench.runner.agents.switched_batteries import switched
 from roambench.runner.agents.watch import Watch
-from roambench.runner.pacing import ClockPace, PauseGate, start_delay_s, step_length_s
+from roambench.runner.pacing import ClockPace, PauseGate, SpreadStarts, step_length_s
 from roambench.runner.system_runs.system_run import World
 from roambench.runs.folder import RunFolder
 
@@ -27,19 +27,16 @@ _TO_LEAVE_S: Final = 0.05
 
 @dataclass(frozen=True, slots=True)
 class ReadyAgents:
-    """`ReadyFleet` of real agents. `trace_step_s`: device seconds that a step of the trace stands for."""
+    """`ReadyFleet` of real agents. `fleet` are the agents as the round loop sees them, `trace_step_s` device
+    seconds that a step of the trace stands for."""
 
     bench: AgentBench
+    fleet: Fleet
     experiment: Experiment
     trace_step_s: float
     folder: RunFolder
     keeper: AgentCheckpoints
     orders_to_absent: bool = True
-
-    @property
-    def fleet(self) -> Fleet:
-        """The agents as the round loop sees them."""
-        return self.bench.fleet
 
     @property
     def watch(self) -> Watch:
@@ -81,11 +78,10 @@ class ReadyAgents:
         return switched(charge_of, self.bench)
 
     def pace(self, say: Callable[[str], None], first_step: int) -> Pace:
-        """The clock's if there is one, clock probes when they are due, pauses, and what the next step's start
-        is late by."""
-        rounds, bench, seed = self.experiment.rounds, self.bench, self.experiment.seed
+        """The clock's if there is one, clock probes when they are due, and pauses."""
+        bench = self.bench
         gate = PauseGate(self.folder.path, self.folder.journal, bench.clock, say)
-        step_s = step_length_s(rounds.step_close, self.trace_step_s)
+        step_s = step_length_s(self.experiment.rounds.step_close, self.trace_step_s)
         pace = None if step_s is None else ClockPace(step_s, bench.clock, first_step)
 
         async def end(step: int) -> None:
@@ -95,7 +91,6 @@ class ReadyAgents:
             paused_ns = await gate(step)
             if pace is not None:
                 pace.shift(paused_ns)
-            await bench.clock.sleep(start_delay_s(seed, step + 1, rounds.dither_s))
 
         return end
 
@@ -114,7 +109,9 @@ async def ready_agents(
     async with agents as bench:
         kept = AgentCheckpoints(folder.path, bench.agents_fleet, bench.clock)
         try:
-            yield ReadyAgents(bench, world.experiment, world.movement.trace.step_s, folder, kept)
+            experiment = world.experiment
+            fleet = SpreadStarts(bench.fleet, bench.clock, experiment.seed, experiment.rounds.dither_s)
+            yield ReadyAgents(bench, fleet, experiment, world.movement.trace.step_s, folder, kept)
         finally:
             folder.update(end_device_ns=bench.clock.now_ns())
         await bench.clocks.after()
