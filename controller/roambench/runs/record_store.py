@@ -29,6 +29,7 @@ CREATE TABLE IF NOT EXISTS record (
     payload    BLOB    NOT NULL,
     PRIMARY KEY (device, spool_uuid, seq)
 ) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS between_readings ON record (device, kind) WHERE kind != 1;
 CREATE TABLE IF NOT EXISTS dead_letter (
     device     TEXT NOT NULL,
     spool_uuid TEXT NOT NULL,
@@ -39,23 +40,13 @@ CREATE TABLE IF NOT EXISTS dead_letter (
     PRIMARY KEY (device, spool_uuid, seq)
 ) WITHOUT ROWID;
 """
-#: Every spool by a look or two into the key's index, however many records it has.
-_NEXT_SPOOL = (
-    "SELECT device, spool_uuid FROM record WHERE device = ? AND spool_uuid > ? ORDER BY spool_uuid LIMIT 1"
-)
-_NEXT_DEVICE = "SELECT device, spool_uuid FROM record WHERE device > ? ORDER BY device, spool_uuid LIMIT 1"
-#: The next records of a kind of a spool, joined by SQLite, which takes a third of what a row each takes. All
-#: are as long as the first, and bytes stay what they are when they are texts in between.
+#: Records of a kind among so many numbers of a spool are joined by SQLite, which takes a quarter of what a
+#: row each takes. All are as long as the first, and bytes stay what they are when they are texts in between.
+_NUMBERS: Final = 100_000
+_NEXT_NUMBER = "SELECT min(seq) FROM record WHERE device = ? AND spool_uuid = ? AND seq > ?"
 _JOINED = """
-SELECT CAST(group_concat(payload, '') AS BLOB), max(seq) FROM (
-    SELECT seq, payload FROM record WHERE device = ? AND spool_uuid = ? AND seq > ?
-    AND kind = ? ORDER BY seq LIMIT 100000
-)
-"""
-#: What lies between the readings of a device; of its host samples only that they are there.
-_OTHERS = f"""
-SELECT spool_uuid, seq, kind, CASE kind WHEN {int(RecordKind.HOST)} THEN NULL ELSE payload END FROM record
-WHERE device = ? AND kind != {int(RecordKind.READING)} ORDER BY spool_uuid, seq
+SELECT CAST(group_concat(payload, '') AS BLOB) FROM record
+WHERE device = ? AND spool_uuid = ? AND seq BETWEEN ? AND ? AND
 """
 #: A reading as agents write it.
 READING_DTYPE = np.dtype(
@@ -176,9 +167,6 @@ class RecordStore:
         self._read_only = read_only
         self._connection = open_reader(path) if read_only else open_writer(path, _SCHEMA, "FULL")
         self._lock = threading.RLock()
-        #: The device asked last, with the state of the store then, and what lies between its readings.
-        self._others: tuple[object, list[tuple[str, int, int, bytes]]] = (None, [])
-        self._hostless: set[object] = set()  # devices without a host sample, each with the state of the store
         self._last: dict[
             tuple[str, str], int
         ] = {}  # at least the highest number of a spool that was asked for
@@ -254,7 +242,7 @@ class RecordStore:
 
     def devices(self) -> list[str]:
         """Names of the devices with at least one good record, sorted."""
-        return sorted({device for device, _ in self.spools()})
+        return self._names("SELECT min(device) FROM record WHERE true", "device")
 
     def counts(self, device: str) -> dict[RecordKind, int]:
         """Return how many records of each kind a device has."""
@@ -269,17 +257,13 @@ class RecordStore:
         self, device: str, kind: RecordKind = RecordKind.READING
     ) -> list[tuple[str, npt.NDArray[Any]]]:
         """The readings, or host samples, of each spool of `device`, in the order they were spooled."""
-        found = []
-        state = (device, self.version(), self._connection.total_changes)
-        if kind == RecordKind.HOST and state in self._hostless:
-            return []
-        for spool_uuid in [uuid for name, uuid in self.spools() if name == device]:
-            parts: list[bytes] = []
-            seq: int | None = -1
-            while seq is not None:
-                ((data, seq),) = self._rows(_JOINED, (device, spool_uuid, seq, int(kind)))
-                parts.append(data or b"")
-            found.append((spool_uuid, np.frombuffer(b"".join(parts), _PACKED[kind])))
+        found, joined = [], _JOINED + _of_kind(kind)
+        for spool_uuid in self._uuids(device):
+            data, last = bytearray(), -1
+            while (seq := self._rows(_NEXT_NUMBER, (device, spool_uuid, last))[0][0]) is not None:
+                last = min(seq + _NUMBERS - 1, _INT64_MAX)
+                data += self._rows(joined, (device, spool_uuid, seq, last))[0][0] or b""
+            found.append((spool_uuid, np.frombuffer(data, _PACKED[kind])))
         return found
 
     def count_before(self, device: str, spool_uuid: str, seq: int, kind: RecordKind) -> int:
@@ -313,31 +297,29 @@ class RecordStore:
 
     def placed(self, device: str, kind: RecordKind) -> list[tuple[str, int, bytes]]:
         """(spool uuid, seq, payload) of all records of a kind, by spool, ascending."""
-        if kind in _PACKED:
-            query = (
-                "SELECT spool_uuid, seq, payload FROM record WHERE device = ? AND kind = ?"
-                " ORDER BY spool_uuid, seq"
-            )
-            return self._rows(query, (device, int(kind)))
-        with self._lock:  # one look through a device's readings for all that lies between them
-            state = (device, self.version(), self._connection.total_changes)
-            if self._others[0] != state:
-                rows = self._rows(_OTHERS, (device,))
-                self._others = state, [row for row in rows if row[2] != RecordKind.HOST]
-                if len(self._others[1]) == len(rows):
-                    self._hostless.add(state)
-            return [(spool, seq, body) for spool, seq, what, body in self._others[1] if what == kind]
+        query = (
+            "SELECT spool_uuid, seq, payload FROM record WHERE device = ? AND spool_uuid = ? AND seq >= 0"
+            f" AND {_of_kind(kind)} ORDER BY seq"
+        )
+        return [row for spool in self._uuids(device) for row in self._rows(query, (device, spool))]
 
     # ---- as queues: what a forwarder has not sent on yet -----------------------------------------
 
     def spools(self) -> list[tuple[str, str]]:
         """(device, spool uuid) of every spool that good records came from, sorted."""
-        found: list[tuple[str, str]] = []
-        with self._lock:
-            device, uuid = "", ""
-            while rows := self._rows(_NEXT_SPOOL, (device, uuid)) or self._rows(_NEXT_DEVICE, (device,)):
-                found += rows
-                ((device, uuid),) = rows
+        return [(device, spool_uuid) for device in self.devices() for spool_uuid in self._uuids(device)]
+
+    def _uuids(self, device: str) -> list[str]:
+        query = "SELECT min(spool_uuid) FROM record WHERE device = ?"
+        return self._names(query, "spool_uuid", device)
+
+    def _names(self, query: str, column: str, *values: str) -> list[str]:
+        """Every name by a look into the key's index, however many records it has."""
+        found: list[str] = []
+        ((name,),) = self._rows(query, values)
+        while name is not None:
+            found.append(name)
+            ((name,),) = self._rows(f"{query} AND {column} > ?", (*values, name))
         return found
 
     def ends(self) -> dict[str, dict[str, int]]:
@@ -381,11 +363,8 @@ class RecordStore:
 
     def events_through(self, device: str, spool_uuid: str, seq: int) -> list[tuple[int, bytes]]:
         """(seq, payload) of a spool's events up to and including `seq`, ascending."""
-        query = (
-            "SELECT seq, payload FROM record WHERE device = ? AND spool_uuid = ? AND kind = ? AND seq <= ?"
-            " ORDER BY seq"
-        )
-        return self._rows(query, (device, spool_uuid, int(RecordKind.EVENT), seq))
+        query = "SELECT seq, payload FROM record WHERE device = ? AND spool_uuid = ? AND seq <= ? AND "
+        return self._rows(query + _of_kind(RecordKind.EVENT) + " ORDER BY seq", (device, spool_uuid, seq))
 
     def dead_letters(self) -> list[DrainedDeadLetter]:
         """The records that were refused, and why."""
@@ -406,6 +385,11 @@ class RecordStore:
     def _rows(self, query: str, values: tuple[object, ...]) -> list[tuple[Any, ...]]:
         with self._lock, naming(self.path):
             return self._connection.execute(query, values).fetchall()
+
+
+def _of_kind(kind: RecordKind) -> str:
+    """The condition that a record is of a kind, such that SQLite looks up what is not a reading."""
+    return f"kind = {int(kind)}" + (" AND kind != 1" if kind != RecordKind.READING else "")
 
 
 def _doubt(device: str, seq: int, kind: int, payload: bytes) -> str | None:

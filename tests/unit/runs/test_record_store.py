@@ -217,10 +217,11 @@ def test_many_readings_are_read_as_the_bytes_they_were_whatever_lies_between(sto
     assert store.count_before("pi-00", "a", 300, RecordKind.READING) == 100
 
 
-def test_names_of_devices_and_spools_cost_a_look_each_and_no_walk_through_their_records(store):
+def test_names_and_what_lies_between_readings_cost_a_look_each_and_no_walk_through_readings(store):
     for device in ("pi-00", "pi-01"):
         for spool in ("a", "b"):
             store.insert(device, spool, [(seq, RecordKind.READING, reading(seq)) for seq in range(3_000)])
+            store.insert(device, spool, [(3_000, RecordKind.EVENT, AgentEvent("seen", 7).to_bytes())])
     steps = 0
 
     def count() -> int:
@@ -231,4 +232,8 @@ def test_names_of_devices_and_spools_cost_a_look_each_and_no_walk_through_their_
     store._connection.set_progress_handler(count, 10)
     assert store.spools() == [("pi-00", "a"), ("pi-00", "b"), ("pi-01", "a"), ("pi-01", "b")]
     assert store.devices() == ["pi-00", "pi-01"]
+    assert [event.monotonic_ns for event in store.events("pi-00")] == [7, 7]
+    assert len(store.events_through("pi-00", "a", 3_000)) == 1
+    assert not store.spans("pi-00")
+    assert store.host_samples("pi-00") == []
     assert steps < 300  # times ten instructions, of 12,000 records
