@@ -33,6 +33,7 @@ from roambench.energy.integrate import (
 )
 from roambench.energy.ledger import LedgerRow
 from roambench.energy.readings.occupancy import SP2_STEP_W, SP2_WINDOW, MeterWindow
+from roambench.energy.readings.periods import places
 from roambench.energy.readings.samples import PowerSamples, without_bursts
 from roambench.energy.rest_checks import ArrivedPower, RestChecks, rest_checks
 from roambench.energy.rests import GUARD_SHARE, QUIET_PHASES, Window, rest_of, windows_of
@@ -235,11 +236,12 @@ def _around_rests(
     order = np.argsort(np.concatenate((knots_s, far_s)), kind="stable")
     knots_s, knots_w = np.concatenate((knots_s, far_s))[order], np.concatenate((knots_w, far_w))[order]
     middles_s = np.stack((starts_s, 0.5 * (starts_s + ends_s), ends_s))
-    middles = np.interp(middles_s, knots_s, knots_w) + heat.idle_w * heat.shape(middles_s)
+    warm_then = np.stack([heat.shape(moments_s) for moments_s in middles_s])
+    middles = np.interp(middles_s, knots_s, knots_w) + heat.idle_w * warm_then
     columns.idle_w[:] = np.array([1.0, 4.0, 1.0]) / 6.0 @ middles
     # Readings outside of all windows are those of the background span in the middle of what they saw.
     middle_s = at_s - 0.5 * seen.window.support_s
-    home = np.clip(np.searchsorted(starts_s, middle_s, "right") - 1, 0, len(spans) - 1)
+    home = np.clip(places(starts_s, middle_s, "right") - 1, 0, len(spans) - 1)
     inside = sums.window_of >= 0
     outside = ~inside & (at_s >= 0.0) & (at_s <= ends_s[-1])
     warm_j = np.bincount(sums.window_of[inside], (cells_s * warmth)[inside], len(windows))
@@ -341,12 +343,13 @@ def _far_from_windows(quiet: IdleReadings, windows: Sequence[Window]) -> tuple[F
     """Moments and idle power where no window is near: means of the quiet readings of each `NEAR_S`."""
     starts = np.array([window.start_s for window in windows])
     ends = np.array([window.until_s for window in windows])
-    place = np.searchsorted(starts, quiet.at_s)
+    place = places(starts, quiet.at_s)
     after_s = np.append(starts, np.inf)[place] - quiet.at_s
     before_s = quiet.at_s - np.concatenate(([-np.inf], ends))[place]
     far = np.minimum(after_s, before_s) > NEAR_S
     bins = np.floor(quiet.at_s[far] / NEAR_S).astype(np.int64)
-    _, of_bin, count = np.unique(bins, return_inverse=True, return_counts=True)
+    of_bin = np.cumsum(np.diff(bins, prepend=bins[:1]) > 0)
+    count = np.bincount(of_bin)
     return tuple(np.bincount(of_bin, column[far]) / count for column in (quiet.at_s, quiet.watts))  # type: ignore[return-value]
 
 

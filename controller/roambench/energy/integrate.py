@@ -206,8 +206,9 @@ def _curve(
     # each. A sample's own noise stands for the part that the meter does not look at, three quarters of a
     # second for a Smart Power 2, nothing where windows lie end to end; the meter's is about a step.
     unseen_s = np.maximum(0.0, dt - window_s)
-    jitter_s = float(np.median(np.abs(dt - np.median(dt)))) / 0.6745
-    split = 1.0 - min(1.0, window_s / max(float(np.median(dt)), 1e-9)) / 3.0
+    usual_s = float(np.median(dt))
+    jitter_s = float(np.median(np.abs(dt - usual_s))) / 0.6745
+    split = 1.0 - min(1.0, window_s / max(usual_s, 1e-9)) / 3.0
     within = (np.square(unseen_s) + latch_s**2) / (12.0 * split) + jitter_s**2 / 4.0
     variance = np.square(step) * within + dt * (noise_w2 * unseen_s + min(noise_w2, step_w**2) * dt)
     return PowerCurve(
@@ -226,6 +227,5 @@ def _curve(
 def _rounding_j(watts: Watts, seconds: Floats, step_w: float) -> float:
     """Uncertainty left by rounding to `step_w`, J: the same error for as long as the meter shows the same
     value."""
-    _, value = np.unique(watts, return_inverse=True)
-    at_value_s = np.bincount(value, seconds)
+    at_value_s = np.bincount(np.searchsorted(np.unique(watts), watts), seconds)
     return float(step_w / np.sqrt(12.0) * np.sqrt(np.square(at_value_s).sum()))

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from roambench.contract.phases import COMPUTING_PHASES, Phase, PhaseSpan
 from roambench.energy.idle.heat import Heat
-from roambench.energy.readings.periods import is_regular, periods_between
+from roambench.energy.readings.periods import is_regular, periods_between, places
 from roambench.energy.rests import GUARD_SHARE, Window
 
 Floats = npt.NDArray[np.float64]
@@ -224,7 +224,7 @@ def _lost_share(at_s: Floats, windows: Sequence[Window], period_s: float) -> flo
         return 0.0
     periods, middle_s = periods_between(at_s, period_s), 0.5 * (at_s[1:] + at_s[:-1])
     lost = np.where(periods <= _SILENT_PERIODS, periods - 1, 0)
-    index = np.searchsorted([w.start_s for w in windows], middle_s) - 1
+    index = places(np.array([w.start_s for w in windows]), middle_s) - 1
     loaded = (index >= 0) & (middle_s <= np.array([w.end_s for w in windows])[index] + 0.5 * period_s)
     of_load, of_rest = int(periods[loaded].sum()), int(periods[~loaded].sum())
     if not of_load or not of_rest:

@@ -107,7 +107,9 @@ class ReadingColumns:
     def outside(self, intervals: Iterable[tuple[int, int]]) -> Self:
         """Those that no interval (from and to, ns) has, and the first and the last within each: they tell of
         the time up to its borders."""
-        out = np.ones(len(self), np.bool_)
+        intervals, out = list(intervals), np.ones(len(self), np.bool_)
+        if not intervals:
+            return self
         for from_ns, to_ns in intervals:
             within = np.flatnonzero((self.ns > from_ns) & (self.ns < to_ns))
             out[within[1:-1]] = False

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from roambench.contract.phases import COMPUTING_PHASES, PhaseSpan
+from roambench.energy.readings.periods import nearby, places
 
 #: Time constants to choose from, s. What fades by the shortest is no heat: the guard was too short.
 TAUS_S: Final = (5.0, 10.0, 20.0, 40.0, 80.0)
@@ -48,8 +49,8 @@ class Heat:
         return 0.0 if self.is_remnant else self.watts
 
     def shape(self, at_s: Floats) -> Floats:
-        """Share of `watts` at some moments, same shape as they."""
-        return _response(self.edges_s, at_s, self.tau_s)
+        """Share of `watts` at some moments, ascending, shape (moments,)."""
+        return next(_responses(self.edges_s, at_s, (self.tau_s,)))
 
 
 def heat_of(at_s: Floats, watts: Floats, spans: Sequence[PhaseSpan]) -> Heat:
@@ -59,8 +60,8 @@ def heat_of(at_s: Floats, watts: Floats, spans: Sequence[PhaseSpan]) -> Heat:
     edges_s = np.array([(ns - origin_ns) * 1e-9 for span in trained for ns in (span.start_ns, span.end_ns)])
     if len(trained) < _MIN_TRAININGS:
         return Heat(0.0, 0.0, TAUS_S[-1], edges_s)
-    low, high = np.searchsorted(at_s, at_s - _NEAR_S), np.searchsorted(at_s, at_s + _NEAR_S, side="right")
-    training = np.searchsorted(edges_s, at_s) // 2
+    low, high = nearby(at_s, _NEAR_S)
+    training = places(edges_s, at_s) // 2
 
     def without_drift(column: Floats) -> Floats:
         sums = np.concatenate(([0.0], np.cumsum(column)))
@@ -68,8 +69,8 @@ def heat_of(at_s: Floats, watts: Floats, spans: Sequence[PhaseSpan]) -> Heat:
 
     seen_w = without_drift(watts)
     found = []
-    for tau_s in TAUS_S:
-        shape = without_drift(_response(edges_s, at_s, tau_s))
+    for tau_s, response in zip(TAUS_S, _responses(edges_s, at_s, TAUS_S), strict=True):
+        shape = without_drift(response)
         power = max(float(shape @ shape), 1e-12)
         fitted_w = float(shape @ seen_w) / power
         rest_w = seen_w - fitted_w * shape
@@ -80,15 +81,19 @@ def heat_of(at_s: Floats, watts: Floats, spans: Sequence[PhaseSpan]) -> Heat:
     return best if best.watts > _SURE * best.u_w else Heat(0.0, 0.0, best.tau_s, edges_s)
 
 
-def _response(edges_s: Floats, at_s: Floats, tau_s: float) -> Floats:
-    """A low-pass of 1 between the first and second edge, the third and fourth, and so on, 0 elsewhere."""
+def _responses(edges_s: Floats, at_s: Floats, taus_s: Sequence[float]) -> Iterator[Floats]:
+    """For each of `taus_s` a low-pass of 1 between the first and second edge, the third and fourth, and so
+    on, 0 elsewhere."""
     if not len(edges_s):
-        return np.zeros_like(at_s)
-    states = [0.0]
-    for k, fade in enumerate(np.exp(-np.diff(edges_s) / tau_s).tolist()):
-        states.append((states[-1] - (target := float(k % 2 == 0))) * fade + target)
-    edge = np.searchsorted(edges_s, at_s, side="right") - 1
-    target_of = (edge % 2 == 0).astype(np.float64)
-    past_s = np.maximum(at_s - edges_s[np.maximum(edge, 0)], 0.0)
-    shape = target_of + (np.array(states)[np.maximum(edge, 0)] - target_of) * np.exp(-past_s / tau_s)
-    return np.where(edge < 0, 0.0, shape)
+        yield from (np.zeros_like(at_s) for _ in taus_s)
+        return
+    edge = places(edges_s, at_s, "right") - 1
+    before, edge = edge < 0, np.maximum(edge, 0)
+    targets = [float(k % 2 == 0) for k in range(len(edges_s))]
+    past_s, target_of = np.maximum(at_s - edges_s[edge], 0.0), np.array(targets)[edge]
+    for tau_s in taus_s:
+        states = [0.0]
+        for target, fade in zip(targets, np.exp(-np.diff(edges_s) / tau_s).tolist(), strict=False):
+            states.append((states[-1] - target) * fade + target)
+        shape = target_of + np.subtract(states, targets)[edge] * np.exp(-past_s / tau_s)
+        yield np.where(before, 0.0, shape)

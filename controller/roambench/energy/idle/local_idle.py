@@ -12,6 +12,7 @@ import numpy.typing as npt
 from roambench.contract.phases import PhaseSpan
 from roambench.energy.integrate import span_stamps
 from roambench.energy.readings.occupancy import MeterWindow
+from roambench.energy.readings.periods import nearby
 from roambench.energy.rests import QUIET_PHASES, Window
 
 #: Quiet readings within this many seconds of a window tell its idle power, those that are nearer more.
@@ -110,7 +111,7 @@ def idle_readings(at_s: Floats, watts: Floats, period_s: float) -> IdleReadings 
     if len(at_s) < MIN_READINGS:
         return None
     # About the mean of their neighbours within half a minute: slow drift is the lines' business.
-    low, high = np.searchsorted(at_s, at_s - NEAR_S), np.searchsorted(at_s, at_s + NEAR_S, side="right")
+    low, high = nearby(at_s, NEAR_S)
     sums = np.concatenate(([0.0], np.cumsum(watts)))
     count = high - low
     residual = watts - (sums[high] - sums[low]) / count

@@ -83,9 +83,9 @@ def frozen_stretches(
     near = np.diff(ns) <= _APART_PERIODS * nominal_s * 1e9
     same = _repeats(volts) & _repeats(amps) & _repeats(watts)
     borders = np.flatnonzero(np.concatenate(([True], ~same, [True])))
-    firsts, lasts = borders[:-1], borders[1:] - 1
-    seconds = (ns[lasts] - ns[firsts]) * 1e-9
-    long = np.flatnonzero((lasts - firsts + 1 >= _LEAST_LINES) & (seconds >= _LEAST_S))
+    many = np.diff(borders) >= _LEAST_LINES
+    firsts, lasts = borders[:-1][many], borders[1:][many] - 1
+    long = np.flatnonzero((ns[lasts] - ns[firsts]) * 1e-9 >= _LEAST_S)
     if not len(long):
         return []
     suspects = [(int(firsts[place]), int(lasts[place])) for place in long]
@@ -106,8 +106,9 @@ def frozen_stretches(
 
 
 def _repeats(values: Watts) -> npt.NDArray[np.bool_]:
-    found: npt.NDArray[np.bool_] = (values[1:] == values[:-1]) | np.isnan(values[1:]) & np.isnan(values[:-1])
-    return found
+    found: npt.NDArray[np.bool_] = values[1:] == values[:-1]
+    unknown = np.isnan(values)
+    return found | (unknown[1:] & unknown[:-1])
 
 
 @dataclass(frozen=True, slots=True)

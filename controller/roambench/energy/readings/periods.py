@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -43,7 +43,7 @@ def steps_of(at_s: Floats, period_s: float, longest_s: float) -> Floats:
 
 def is_regular(steps_s: Floats, period_s: float) -> bool:
     """Return whether a meter with such times between its lines prints in a period."""
-    return len(steps_s) > 0 and float(np.median(np.abs(steps_s - period_s))) < REGULAR * period_s
+    return len(steps_s) > 0 and _median_below(np.abs(steps_s - period_s), REGULAR * period_s)
 
 
 def keeps_time(at_s: Floats, period_s: float) -> bool:
@@ -61,7 +61,41 @@ def _periods_of(at_s: Floats, period_s: float) -> Indices | None:
     lines = min(len(at_s), _NEAR_LINES)
     late_s = (at_s - due_s)[: len(at_s) // lines * lines].reshape(-1, lines)
     late_s -= np.median(late_s, axis=1, keepdims=True)
-    return periods if np.median(np.abs(late_s)) < REGULAR * period_s else None
+    return periods if _median_below(np.abs(late_s), REGULAR * period_s) else None
+
+
+def _median_below(values: Floats, limit: float) -> bool:
+    below = 2 * int(np.count_nonzero(values < limit)) - values.size
+    return below > 1 or (below >= 0 and float(np.median(values)) < limit)
+
+
+def places(knots_s: Floats, at_s: Floats, side: Literal["left", "right"] = "left") -> Indices:
+    """The same as `np.searchsorted(knots_s, at_s, side)` where both ascend; sooner for few knots."""
+    borders = np.searchsorted(at_s, knots_s, "left" if side == "right" else "right")
+    return np.repeat(np.arange(len(knots_s) + 1), np.diff(borders, prepend=0, append=len(at_s)))
+
+
+def nearby(at_s: Floats, reach_s: float) -> tuple[Indices, Indices]:
+    """The first of `at_s`, which ascend, that is no more than `reach_s` before each, and the one behind the
+    last that is no more behind it."""
+    return _first_from(at_s, at_s - reach_s), len(at_s) - _first_from(-at_s[::-1], -at_s[::-1] - reach_s)[
+        ::-1
+    ]
+
+
+def _first_from(at_s: Floats, from_s: Floats) -> Indices:
+    """The same as `np.searchsorted(at_s, from_s)`: most are as many places back as the one in the middle."""
+    found = np.full(len(at_s), -1, np.int64)
+    middle = len(at_s) // 2
+    usual = middle - int(np.searchsorted(at_s, from_s[middle]))
+    for back in (usual - 1, usual, usual + 1):
+        if 0 <= back < len(at_s) - 1:
+            here = slice(back + 1, None)
+            is_it = (at_s[: -1 - back] < from_s[here]) & (from_s[here] <= at_s[1 : len(at_s) - back])
+            np.copyto(found[here], np.arange(1, len(at_s) - back), where=is_it)
+    left = np.flatnonzero(found < 0)
+    found[left] = np.searchsorted(at_s, from_s[left])
+    return found
 
 
 def periods_between(at_s: Floats, period_s: float) -> Indices:

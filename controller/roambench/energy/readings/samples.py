@@ -41,6 +41,8 @@ class PowerSamples:
         if stamps.shape != power.shape:
             raise TraceError(f"samples: {stamps.shape} stamps but {power.shape} watts")
         finite = np.isfinite(power)
+        if finite.all() and (stamps[1:] > stamps[:-1]).all():
+            return cls(stamps, power)
         unique, first = np.unique(stamps[finite], return_index=True)
         return cls(unique, power[finite][first])
 

@@ -448,14 +448,19 @@ def _account(
     def calibrated(samples: PowerSamples) -> PowerSamples:
         return PowerSamples(samples.ns, meter.calibration.correct(samples.watts))
 
-    readings = found.read()
-    usable = usable_of(readings)
+    def lines_of(readings: ReadingColumns) -> tuple[Lines, UsableReadings, bool]:
+        usable, found_flags = usable_of(readings), np.unique(readings.flags, return_counts=True)
+        flags, count = dict(zip(*(part.tolist() for part in found_flags), strict=True)), len(readings)
+        if keeps(count):
+            return Lines(count, flags, lambda: readings, lambda: calibrated(usable.samples)), usable, True
+        return (
+            Lines(count, flags, found.read, lambda: calibrated(usable_of(found.read()).samples)),
+            usable,
+            False,
+        )
+
+    lines, usable, keep = lines_of(found.read())  # of a long run nothing has the readings any more
     samples = usable.samples
-    flags = dict(zip(*(part.tolist() for part in np.unique(readings.flags, return_counts=True)), strict=True))
-    lines = Lines(len(readings), flags, found.read, lambda: calibrated(usable_of(found.read()).samples))
-    keep = keeps(len(readings))
-    if keep:
-        lines = replace(lines, read=lambda: readings, usable=lambda: calibrated(samples))
     account = account_device(
         samples,
         spans,

@@ -10,7 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roambench.energy.idle.local_idle import IdleReadings
-from roambench.energy.readings.periods import CREEP, EARLY, periods_between
+from roambench.energy.readings.periods import (
+    CREEP,
+    EARLY,
+    REGULAR,
+    is_regular,
+    nearby,
+    periods_between,
+    places,
+)
 
 
 def one_by_one(at_s: npt.NDArray[np.float64], period_s: float) -> list[int]:
@@ -68,3 +76,25 @@ def test_the_variance_of_a_sum_of_readings_is_that_of_an_autoregression(
     assert math.isclose(
         quiet.variance_of(weights), 0.09 * float(weights @ alike_of @ weights), rel_tol=1e-9, abs_tol=1e-12
     )
+
+
+SOME_S = st.lists(st.integers(0, 40), min_size=1, max_size=60).map(lambda some: np.sort(np.array(some) / 8.0))
+
+
+@given(SOME_S, SOME_S, st.sampled_from([0.5, 1.0, 9.0]))
+def test_moments_among_others_are_where_a_search_for_each_finds_them(
+    at_s: npt.NDArray[np.float64], knots_s: npt.NDArray[np.float64], reach_s: float
+) -> None:
+    """With ties, gaps and none within reach."""
+    for knots in (knots_s, knots_s[:0]):
+        for side in ("left", "right"):
+            assert np.array_equal(places(knots, at_s, side), np.searchsorted(knots, at_s, side))
+    low, high = nearby(at_s, reach_s)
+    assert np.array_equal(low, np.searchsorted(at_s, at_s - reach_s))
+    assert np.array_equal(high, np.searchsorted(at_s, at_s + reach_s, "right"))
+
+
+@given(SOME_S)
+def test_a_meter_is_regular_by_the_median_of_its_steps(steps_s: npt.NDArray[np.float64]) -> None:
+    for period_s in (1.0, 2.5, 5.0):
+        assert is_regular(steps_s, period_s) == (np.median(np.abs(steps_s - period_s)) < REGULAR * period_s)
