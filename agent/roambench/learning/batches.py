@@ -14,6 +14,7 @@ from roambench.contract.errors import ConfigError
 from roambench.learning.shards import Images, Labels
 
 AUGMENTATIONS: Final = ("none", "crop_flip")
+_ALIGNED_BYTES: Final = 64  # as torch aligns what it allocates
 _CROP_PADDING: Final = 4  # pixels on every side, as in the CIFAR recipes
 
 
@@ -69,6 +70,10 @@ class Batches:
         """
         order = torch.from_numpy(generator(seed, "batches", step=epoch).permutation(self.samples))
         crops = _Crops.draw(seed, epoch, self.samples) if self._augment else None
+        if self._in_rows(batch_size):
+            shown, labels = self._pixels.index_select(0, order), self._labels.index_select(0, order)
+            yield from zip(shown.split(batch_size), labels.split(batch_size), strict=True)
+            return
         for start in range(0, self.samples, batch_size):
             chosen = order[start : start + batch_size]
             if crops is not None:
@@ -80,6 +85,10 @@ class Batches:
             if self._augment and not self._channels_last:
                 pixels = pixels.contiguous()
             yield pixels, self._labels.index_select(0, chosen)
+
+    def _in_rows(self, batch_size: int) -> bool:
+        """True for short rows of which each batch of an epoch lies in memory as if it were alone."""
+        return self._pixels.ndim == 2 and self._pixels[0].nbytes * batch_size % _ALIGNED_BYTES == 0
 
 
 class _Crops:

@@ -16,6 +16,7 @@ from roambench.contract.orders import Vector
 from roambench.learning.batches import Batches
 from roambench.learning.layout import Layout, dtype_of, flatten, head_of, layout_of
 from roambench.learning.local_algorithms import local_algorithm
+from roambench.learning.perceptron import Perceptron, perceptron_of
 from roambench.learning.shards import Shard
 from roambench.learning.start_models import StartInputs, start_model
 from roambench.learning.task_parts import build_model
@@ -56,9 +57,10 @@ class Learner:
         self.layout: Layout = layout_of(self._module)
         self._head = head_of(self._module)
         self._front: nn.Module | None = None
-        self._behind: nn.Module | None = None
+        self._behind: nn.Module | Perceptron | None = None
         if (fixed := fixed_front(self._module)) and isinstance(self._module, nn.Sequential):
-            self._front, self._behind = self._module[:fixed], self._module[fixed:]
+            self._front, behind = self._module[:fixed], self._module[fixed:]
+            self._behind = perceptron_of(behind) or behind
 
     def prepared(self, shard: Shard) -> Batches | None:
         """The data behind the layers that every training on them begins with: for `train` in place of the

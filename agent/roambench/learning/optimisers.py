@@ -46,7 +46,7 @@ class Sgd:
             torch._foreach_add_(gradients, self.parameters, alpha=self.weight_decay)
         if self.momentum:
             if self.velocities is None:
-                self.velocities = gradients
+                self.velocities = [gradient.clone() for gradient in gradients]
             else:
                 torch._foreach_mul_(self.velocities, self.momentum)
                 torch._foreach_add_(self.velocities, gradients)

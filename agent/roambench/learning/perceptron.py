@@ -8,41 +8,70 @@ from typing import Final
 import torch
 from torch import Tensor, nn
 
+from roambench.learning.layout import State
 from roambench.learning.shards import IGNORED
 
 _ATEN: Final = torch.ops.aten
 _EACH: Final = 0  # reduction="none"
+_ALIGNED_BYTES: Final = 64  # as torch aligns what it allocates
 
 
-class Perceptron:
-    """Linear layers with ReLUs between them, trained with cross-entropy: `layers` as the model has them."""
+class Perceptron(State):
+    """Linear layers with ReLUs between them, trained with cross-entropy: the state of `module`, whose `layers`
+    these are.
 
-    def __init__(self, layers: list[nn.Linear]) -> None:
+    `trained` are its parameters, in one tensor where each then lies as if it were alone, `slopes` their
+    gradients; `gradients` are the views of them for each parameter, which the next call overwrites.
+    """
+
+    def __init__(self, module: nn.Sequential, layers: list[nn.Linear]) -> None:
+        members = [member for layer in layers for member in (layer.weight, layer.bias)]
+        sizes, shapes = [member.numel() for member in members], [member.shape for member in members]
+        if any(size * members[0].itemsize % _ALIGNED_BYTES for size in sizes[:-1]):
+            self.trained = [member.detach() for member in members]
+            self.slopes = [torch.empty_like(member) for member in self.trained]
+            self.gradients = self.slopes
+        else:
+            flat = torch.cat([member.detach().reshape(-1) for member in members])
+            self.trained, self.slopes = [flat], [torch.empty_like(flat)]
+            views, self.gradients = (
+                [piece.view(shape) for piece, shape in zip(whole.split(sizes), shapes, strict=True)]
+                for whole in (flat, self.slopes[0])
+            )
+            for member, view in zip(members, views, strict=True):
+                member.data = view
+        super().__init__(module)
+        self.module = module
         self._weights = [layer.weight.detach() for layer in layers]
-        self._biases = [layer.bias.detach() for layer in layers]
+        self._layers = [(layer.bias.detach(), layer.weight.detach().t()) for layer in layers]
+        self._shares: dict[int, tuple[Tensor, Tensor]] = {}
 
-    def __call__(self, inputs: Tensor, targets: Tensor) -> tuple[Tensor, list[Tensor]]:
-        """The loss of each sample, and the gradients of their mean: weight and bias of layer after layer.
+    @torch.no_grad()
+    def losses(self, inputs: Tensor, targets: Tensor) -> Tensor:
+        """The loss of each sample; the gradients of their mean are in `gradients`.
 
         `inputs`: (n, features); `targets`: int64 (n,).
         """
         values = [inputs]
-        with torch.no_grad():
-            for number, (weight, bias) in enumerate(zip(self._weights, self._biases, strict=True), start=1):
-                outputs = torch.addmm(bias, values[-1], weight.t())
-                values.append(outputs if number == len(self._weights) else outputs.relu_())
-            logs = torch.log_softmax(values.pop(), 1)
-            losses, total = _ATEN.nll_loss_forward.default(logs, targets, None, _EACH, IGNORED)
-            shares = losses.new_ones(()).expand(losses.shape) / len(losses)
-            slope = _ATEN.nll_loss_backward.default(shares, logs, targets, None, _EACH, IGNORED, total)
-            slope = _ATEN._log_softmax_backward_data.default(slope, logs, 1, logs.dtype)
-            gradients: list[Tensor] = []
-            for number in reversed(range(len(self._weights))):
-                gradients[:0] = slope.t().mm(values[number]), slope.sum(0)
-                if number:
-                    slope = slope.mm(self._weights[number])
-                    slope = _ATEN.threshold_backward.default(slope, values[number], 0)
-        return losses, gradients
+        for bias, weight in self._layers:
+            if len(values) > 1:
+                values[-1].relu_()
+            values.append(torch.addmm(bias, values[-1], weight))
+        logs = torch.log_softmax(values.pop(), 1)
+        if (known := self._shares.get(len(targets))) is None:
+            one = logs.new_ones(())
+            known = self._shares[len(targets)] = (one.expand(targets.shape) / len(targets), one)
+        share, unused = known
+        losses = torch._C._nn.nll_loss(logs, targets, None, _EACH, IGNORED)
+        slope = _ATEN.nll_loss_backward.default(share, logs, targets, None, _EACH, IGNORED, unused)
+        slope = _ATEN._log_softmax_backward_data.default(slope, logs, 1, logs.dtype)
+        for number in reversed(range(len(self._weights))):
+            torch.mm(slope.t(), values[number], out=self.gradients[2 * number])
+            torch.sum(slope, 0, out=self.gradients[2 * number + 1])
+            if number:
+                slope = slope.mm(self._weights[number])
+                slope = _ATEN.threshold_backward.default(slope, values[number], 0)
+        return losses
 
 
 def perceptron_of(module: nn.Module | None) -> Perceptron | None:
@@ -62,4 +91,6 @@ def perceptron_of(module: nn.Module | None) -> Perceptron | None:
         for layer in linear
         for parameter in (layer.weight, layer.bias)
     )
-    return Perceptron(linear) if plain and not watched and not tied else None
+    if not isinstance(module, nn.Sequential) or watched or tied or not plain:
+        return None
+    return Perceptron(module, linear)

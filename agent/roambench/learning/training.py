@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import chain, count, islice
 
@@ -23,7 +24,7 @@ from roambench.learning.layout import State, flatten, others_restored
 from roambench.learning.local_algorithms import LocalAlgorithm, LocalRun, cross_entropy
 from roambench.learning.local_algorithms import local_algorithm as find_algorithm
 from roambench.learning.optimisers import Optimiser, Sgd, optimiser_of, velocities_of, velocity_of
-from roambench.learning.perceptron import perceptron_of
+from roambench.learning.perceptron import Perceptron
 from roambench.learning.shards import Shard
 from roambench.learning.task_batches import TaskBatches
 from roambench.learning.task_parts import own_loss
@@ -76,7 +77,7 @@ def train(
     keeps_velocity: bool = True,
     received: Vector | None = None,
     kept: Vector | None = None,
-    behind: nn.Module | None = None,
+    behind: nn.Module | Perceptron | None = None,
 ) -> TrainingResult:
     """Train `module` from the flat model `start` on a device's data and return the new model.
 
@@ -103,21 +104,24 @@ def train(
         raise ConfigError([f"local algorithm {training.objective!r}: {misfit}"])
     if behind is None:
         in_format(module, spec)
-    state = State(module)
+    plain = objective.loss is cross_entropy and own_loss(spec.task) is None
+    perceptron = behind if isinstance(behind, Perceptron) and plain else None
+    state = perceptron or State(module)
     batches = shard if isinstance(shard, Batches) else _batches(shard, spec, state.dtype)
-    forward = module if behind is None else behind
-    module.train()
+    forward = module if behind is None else behind.module if isinstance(behind, Perceptron) else behind
+    if perceptron is None:
+        module.train()
     state.load(start)
     parameters: list[Tensor] = state.parameters
     force = ProximalGradient(objective, parameters, start, global_model, head)
-    optimiser = _optimiser(training.objective, objective, spec, parameters, velocity)
+    together = perceptron is not None and objective.correct is None and objective.optimiser is None
+    moved = perceptron.trained if perceptron is not None and together else parameters
+    optimiser = _optimiser(training.objective, objective, spec, moved, velocity)
     per_epoch = -(-batches.samples // batch_size)
     steps = training.sgd_steps(batches.samples, batch_size)
     losses: deque[Tensor] = deque(maxlen=per_epoch)
     epoch_by_epoch = chain.from_iterable(batches.epoch(training.seed, epoch, batch_size) for epoch in count())
     loss = sample_loss(training.objective, objective, spec.task)
-    plain = objective.loss is cross_entropy and own_loss(spec.task) is None
-    perceptron = perceptron_of(behind) if plain else None
     run: LocalRun | None = None
     if objective.correct or objective.before or objective.after:
         run = LocalRun(
@@ -132,12 +136,12 @@ def train(
     if run is not None and objective.before is not None:
         with torch.no_grad():
             hooked(training.objective, objective.before, parameters, run)
-    # Step counters and torch's generator (dropout) are no part of a model: no training sees another's.
-    with others_restored(module), torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(training.seed)
+    with _apart(module, training.seed) if perceptron is None else nullcontext():
         for number, (pixels, targets) in enumerate(islice(epoch_by_epoch, steps)):
             if perceptron is not None:
-                batch_losses, gradients = perceptron(pixels, targets)
+                batch_losses, gradients = perceptron.losses(pixels, targets), perceptron.gradients
+                if objective.correct is not None:  # may keep them
+                    gradients = [gradient.clone() for gradient in gradients]
             else:
                 batch_losses = loss(forward(pixels), targets)
                 gradients = list(torch.autograd.grad(batch_losses.mean(), parameters))
@@ -149,7 +153,7 @@ def train(
                     _clip(gradients, objective.clip_norm)
                 if objective.schedule is not None:
                     optimiser.learning_rate = spec.learning_rate * objective.schedule(number, steps)
-                optimiser.step(gradients)
+                optimiser.step(perceptron.slopes if perceptron is not None and together else gradients)
             losses.append(batch_losses.detach())
     vector = flatten(module) if state.has_buffers else state.flat()
     sent: Mapping[str, Sequence[Tensor]] = {}
@@ -168,14 +172,22 @@ def train(
         vector=np.concatenate([vector, travels]) if objective.vectors else vector,
         samples=batches.samples,
         sgd_steps=steps,
-        mean_loss=float(np.mean(last)),
-        mean_squared_loss=float(np.mean(last * last)),
+        mean_loss=float(last.mean()),
+        mean_squared_loss=float((last * last).mean()),
         cpu_s=time.thread_time() - began_s,
         velocity=velocity_of(optimiser.velocities, vector)
         if isinstance(optimiser, Sgd) and keeps_velocity
         else None,
         kept=left if objective.keeps else None,
     )
+
+
+@contextmanager
+def _apart(module: nn.Module, seed: int) -> Iterator[None]:
+    """Step counters and torch's generator (dropout) are no part of a model: no training sees another's."""
+    with others_restored(module), torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        yield
 
 
 def _batches(shard: Shard, spec: LearningSpec, dtype: torch.dtype) -> Batches | TaskBatches:
