@@ -3,6 +3,7 @@ run."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -17,6 +18,7 @@ from roambench.learning.batches import Batches
 from roambench.learning.layout import Layout, dtype_of, flatten, head_of, layout_of
 from roambench.learning.local_algorithms import local_algorithm
 from roambench.learning.perceptron import Perceptron, perceptron_of
+from roambench.learning.perceptron_stack import PerceptronTask, can_stack, train_stack
 from roambench.learning.shards import Shard
 from roambench.learning.start_models import StartInputs, start_model
 from roambench.learning.task_parts import build_model
@@ -124,6 +126,31 @@ class Learner:
             kept=kept,
             behind=self._behind if isinstance(shard, Batches) else None,
         )
+
+    def train_alike(
+        self,
+        batches: Sequence[Batches],
+        trainings: Sequence[LocalTraining],
+        models: Sequence[tuple[Vector, Vector | None, Vector | None, Vector | None]],
+        velocities: Sequence[Vector | None],
+        *,
+        keeps_velocity: bool = True,
+    ) -> list[TrainingResult | None]:
+        """Train for several devices at once, where `stacks` and `perceptron_stack` can: `models` are the AP's, the
+        device's own, the global and the previous AP's of each."""
+        assert isinstance(self._behind, Perceptron)
+        tasks = []
+        for mine, training, (ap, own, last_global, previous), velocity in zip(
+            batches, trainings, models, velocities, strict=True
+        ):
+            inputs = StartInputs(ap, own, self._head, last_global, previous)
+            start = start_model(training.start_rule, inputs)
+            tasks.append(PerceptronTask(mine, start, training, last_global, velocity))
+        return train_stack(self._behind, tasks, self._spec, self._head, keeps_velocity)
+
+    def stacks(self, objective: str) -> bool:
+        """Return whether trainings of this objective can be stacked."""
+        return isinstance(self._behind, Perceptron) and can_stack(objective, self._spec)
 
     def warm_up(self, shard: Shard, steps: int = 1) -> float:
         """Throw-away steps on the first batch of the device's `shard`, so that the first order finds

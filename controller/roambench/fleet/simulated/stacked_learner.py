@@ -17,9 +17,9 @@ from roambench.fleet.simulated.stacked_feed import StackedFeed
 from roambench.fleet.simulated.stacked_model import StackedModel
 from roambench.learning.hooks import sample_loss
 from roambench.learning.learner import module_of
-from roambench.learning.local_algorithms import LocalAlgorithm
 from roambench.learning.local_algorithms import local_algorithm as find_algorithm
 from roambench.learning.optimisers import optimiser_of
+from roambench.learning.perceptron_stack import StackedProximalTerms
 from roambench.learning.shards import Shard
 from roambench.learning.training import TrainingResult
 
@@ -166,34 +166,3 @@ def _mistake(task: StackedTask, size: int) -> str:
     except (RoambenchError, ValueError) as error:
         return str(error)
     return ""
-
-
-class StackedProximalTerms:
-    """`learning.training.ProximalGradient` of many models: adds 2 strength (w - anchor) to stacked gradients,
-    each of shape (models, ...).
-
-    `starts` and `globals_` are the anchors, entry by entry as `parameters`; `globals_` may be empty where no
-    term asks for it. `in_head` tells which parameters base-only terms spare.
-    """
-
-    def __init__(
-        self,
-        objective: LocalAlgorithm,
-        starts: Sequence[Tensor],
-        globals_: Sequence[Tensor],
-        in_head: Sequence[bool],
-    ) -> None:
-        self._pulls: list[tuple[float, list[Tensor], list[int]]] = []
-        for term in objective.proximal_terms:
-            if term.strength == 0.0:
-                continue
-            anchors = starts if term.anchor == "start" else globals_
-            chosen = [index for index in range(len(starts)) if not (term.base_only and in_head[index])]
-            pieces = [anchors[index].clone() for index in chosen]
-            self._pulls.append((2.0 * term.strength, pieces, chosen))
-
-    def add_to(self, gradients: list[Tensor], parameters: Sequence[Tensor]) -> None:
-        """Call without gradient recording; writes to `gradients`."""
-        for scale, anchors, chosen in self._pulls:
-            stretched = torch._foreach_sub([parameters[index] for index in chosen], anchors)
-            torch._foreach_add_([gradients[index] for index in chosen], stretched, alpha=scale)

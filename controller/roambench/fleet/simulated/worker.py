@@ -9,6 +9,7 @@ import json
 import os
 import socket
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -27,6 +28,8 @@ from roambench.learning.malloc import keep_freed_memory
 from roambench.learning.shards import Images, Labels, Shard
 from roambench.learning.training import TrainingResult, single_threaded
 
+#: Of a job: the AP's, the device's own, the global and the previous AP's model, the velocity, what is kept.
+Models = tuple[Vector, Vector | None, Vector | None, Vector | None, Vector | None, Vector | None]
 Places = npt.NDArray[np.int64]
 #: Of devices' data that passed the model's first layers already.
 _MOST_PREPARED_BYTES: Final = 32 * 1024 * 1024
@@ -46,6 +49,7 @@ class TaskTrainer:
         self._images, self._labels = images, labels
         self._parts, self._offsets = parts, offsets
         self._prepared: dict[int, Batches] = {}
+        self._same_bits: dict[tuple[object, ...], bool] = {}  # of trainings at once, by what these share
         self._room_bytes = _MOST_PREPARED_BYTES
         self._learner.warm_up(self._shard(0))
 
@@ -74,15 +78,61 @@ class TaskTrainer:
             )
         except (RoambenchError, ValueError, RuntimeError) as error:
             return TrainingOutcome(refused=str(error)[:500] or type(error).__name__), None
-        outcome = TrainingOutcome(
-            "",
-            result.samples,
-            result.sgd_steps,
-            result.mean_loss,
-            result.mean_squared_loss,
-            result.cpu_s,
-        )
-        return outcome, result
+        return _outcome(result), result
+
+    def carry_out_alike(
+        self, jobs: Sequence[TrainingJob], models: Sequence[Models]
+    ) -> list[tuple[TrainingOutcome, TrainingResult | None]]:
+        """The same of several jobs, those of one length at once as far as the model allows: `models` are those
+        that `carry_out` takes. The first that are as long as no others before are also trained one by one:
+        where the bits are not the same on this processor, these are never trained at once."""
+        done: dict[int, tuple[TrainingOutcome, TrainingResult | None]] = {}
+        groups: dict[tuple[object, ...], list[int]] = {}
+        for index, (job, found) in enumerate(zip(jobs, models, strict=True)):
+            data, training = self._data(job.device), job.training
+            if isinstance(data, Batches) and self._learner.stacks(training.objective):
+                have = [model is None for model in (found[2], *found[4:])]
+                alike = (training.objective, data.samples, training.epochs, training.steps, job.velocity_out_row < 0)
+                groups.setdefault((*alike, *have), []).append(index)
+        for alike, group in groups.items():
+            if len(group) > 1 and self._same_bits.get(alike, True):
+                done |= self._at_once(alike, group, jobs, models)
+        return [
+            done.get(index) or self.carry_out(job, *found)
+            for index, (job, found) in enumerate(zip(jobs, models, strict=True))
+        ]
+
+    def _at_once(
+        self,
+        alike: tuple[object, ...],
+        group: Sequence[int],
+        jobs: Sequence[TrainingJob],
+        models: Sequence[Models],
+    ) -> dict[int, tuple[TrainingOutcome, TrainingResult | None]]:
+        """Outcomes of the group, by place; without those that fail, which tell why when they train alone."""
+        mine = [jobs[index] for index in group]
+        try:
+            results = self._learner.train_alike(
+                [data for job in mine if isinstance(data := self._data(job.device), Batches)],
+                [job.training for job in mine],
+                [models[index][:4] for index in group],
+                [models[index][4] for index in group],
+                keeps_velocity=mine[0].velocity_out_row >= 0,
+            )
+        except (RoambenchError, ValueError, RuntimeError):
+            return {}
+        found = {
+            index: (_outcome(result), result)
+            for index, result in zip(group, results, strict=True)
+            if result is not None
+        }
+        if alike not in self._same_bits:
+            alone = {index: self.carry_out(jobs[index], *models[index]) for index in group}
+            self._same_bits[alike] = found.keys() == alone.keys() and all(
+                _bits(found[index][1]) == _bits(alone[index][1]) for index in group
+            )
+            return alone
+        return found
 
     def _data(self, device: int) -> Shard | Batches:
         """The device's data, prepared once as far as there is room."""
@@ -118,17 +168,21 @@ class TrainingWorker:
             precision=setting.learning.precision,
         )
 
-    def carry_out(self, job: TrainingJob) -> TrainingOutcome:
-        """Train, write the model into its row and return the outcome."""
-        outcome, trained = self._trainer.carry_out(
-            job,
-            self._rows.row(job.ap_row),
-            self._model(job.own_row),
-            self._model(job.global_row),
-            self._model(job.previous_row),
-            self._model(job.velocity_row),
-            self._model(job.kept_row),
-        )
+    def carry_out(self, jobs: Sequence[TrainingJob]) -> list[TrainingOutcome]:
+        """Train, write the models into their rows and return the outcomes."""
+        models = [
+            (
+                self._rows.row(job.ap_row),
+                *map(self._model, (*job.read_rows[1:], job.velocity_row, job.kept_row)),
+            )
+            for job in jobs
+        ]
+        done = self._trainer.carry_out_alike(jobs, models)
+        return [self._written(job, *found) for job, found in zip(jobs, done, strict=True)]
+
+    def _written(
+        self, job: TrainingJob, outcome: TrainingOutcome, trained: TrainingResult | None
+    ) -> TrainingOutcome:
         if trained is None:
             return outcome
         refused = self._rows.accept(job.out_row, trained.vector)
@@ -144,6 +198,20 @@ class TrainingWorker:
         return None if row < 0 else self._rows.row(row)
 
 
+def _outcome(result: TrainingResult) -> TrainingOutcome:
+    return TrainingOutcome(
+        "", result.samples, result.sgd_steps, result.mean_loss, result.mean_squared_loss, result.cpu_s
+    )
+
+
+def _bits(result: TrainingResult | None) -> object:
+    """All of a result but the time that it took."""
+    if result is None:
+        return None
+    velocity = b"" if result.velocity is None else result.velocity.tobytes()
+    return result.vector.tobytes(), velocity, result.mean_loss, result.mean_squared_loss
+
+
 def serve(worker: TrainingWorker, link: socket.socket) -> None:
     """Say that it is ready, then answer one line with one line: those that came together, together."""
     link.sendall(b"{}\n")
@@ -151,8 +219,7 @@ def serve(worker: TrainingWorker, link: socket.socket) -> None:
     while came := link.recv(_MESSAGE_BYTES):
         *lines, rest = (rest + came).split(b"\n")
         answers = b""
-        for line in lines:
-            outcome = worker.carry_out(from_json(TrainingJob, line, "job"))
+        for outcome in worker.carry_out([from_json(TrainingJob, line, "job") for line in lines]):
             answers += json.dumps(outcome, default=plain, separators=(",", ":")).encode() + b"\n"
         link.sendall(answers)
 

@@ -1,0 +1,168 @@
+"""Trainings of one length on a perceptron, all at once: a small model's steps are all overhead, which many share.
+
+Products of matrices are those of `torch.bmm`, which gives the bits of `torch.mm` where both call one kernel;
+who trains so compares (`fleet.simulated.worker.TaskTrainer`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from roambench.contract.errors import ConfigError
+from roambench.contract.learning_spec import LearningSpec
+from roambench.contract.local_training import LocalTraining
+from roambench.contract.orders import Vector
+from roambench.learning.batches import Batches
+from roambench.learning.local_algorithms import LocalAlgorithm, cross_entropy
+from roambench.learning.local_algorithms import local_algorithm as find_algorithm
+from roambench.learning.optimisers import Sgd, optimiser_of
+from roambench.learning.perceptron import Perceptron
+from roambench.learning.shards import IGNORED
+from roambench.learning.task_parts import own_loss
+from roambench.learning.training import TrainingResult
+
+_ATEN: Final = torch.ops.aten
+_EACH: Final = 0  # reduction="none"
+
+
+@dataclass(frozen=True, slots=True)
+class PerceptronTask:
+    """A training as `learning.training.train` has it. All of a stack have one number of samples and of steps,
+    one objective, and a global model and a velocity each, or none."""
+
+    batches: Batches
+    start: Vector
+    training: LocalTraining
+    global_model: Vector | None = None
+    velocity: Vector | None = None
+
+
+def can_stack(objective: str, spec: LearningSpec) -> bool:
+    """Return whether such trainings of a perceptron are cross-entropy, proximal terms and an optimiser."""
+    try:
+        found = find_algorithm(objective)
+    except ConfigError:  # its training says why
+        return False
+    misfit = found.misfit(spec.optimiser, spec.momentum)
+    return found.loss is cross_entropy and own_loss(spec.task) is None and not found.changes_steps and not misfit
+
+
+def train_stack(
+    perceptron: Perceptron, tasks: Sequence[PerceptronTask], spec: LearningSpec, head: slice, keeps_velocity: bool
+) -> list[TrainingResult | None]:
+    """A result for each task, in the order given; None where the training diverged. ValueError or RuntimeError
+    for tasks that are no stack."""
+    began_s = time.thread_time()
+    first, samples = tasks[0], tasks[0].batches.samples
+    objective, steps = find_algorithm(first.training.objective), first.training.sgd_steps(samples, spec.batch_size)
+    per_epoch = -(-samples // spec.batch_size)
+    entries = _stacked([task.start for task in tasks], perceptron)
+    globals_ = _stacked([task.global_model for task in tasks], perceptron) if objective.needs_global else []
+    force = StackedProximalTerms(objective, entries, globals_, perceptron.in_slice(head))
+    optimiser = optimiser_of(spec.optimiser, entries, spec.learning_rate, spec.momentum, spec.weight_decay)
+    if isinstance(optimiser, Sgd) and spec.momentum and first.velocity is not None:
+        optimiser.velocities = _stacked([task.velocity for task in tasks], perceptron)
+    losses: list[Tensor] = []
+    with torch.no_grad():
+        for number in range(steps):
+            epoch, begin = divmod(number * spec.batch_size, per_epoch * spec.batch_size)
+            if begin == 0:
+                dealt = [next(iter(task.batches.epoch(task.training.seed, epoch, samples))) for task in tasks]
+                inputs, targets = (torch.stack(parts) for parts in zip(*dealt, strict=True))
+            batch = slice(begin, begin + spec.batch_size)
+            found, gradients = _losses(entries, inputs[:, batch], targets[:, batch])
+            force.add_to(gradients, entries)
+            optimiser.step(gradients)
+            losses.append(found)
+    models = _flat(entries)
+    last = torch.cat(losses[-per_epoch:], dim=1).numpy().astype(np.float64)
+    velocities = optimiser.velocities if isinstance(optimiser, Sgd) and keeps_velocity else None
+    moved = None if velocities is None else _flat(velocities)
+    cpu_s = (time.thread_time() - began_s) / len(tasks)
+    return [
+        TrainingResult(
+            model,
+            samples,
+            steps,
+            float(last[index].mean()),
+            float((last[index] * last[index]).mean()),
+            cpu_s,
+            None if moved is None else moved[index],
+        )
+        if np.isfinite(model).all()
+        else None
+        for index, model in enumerate(models)
+    ]
+
+
+def _losses(entries: Sequence[Tensor], inputs: Tensor, targets: Tensor) -> tuple[Tensor, list[Tensor]]:
+    """What `Perceptron.losses` has of each model: losses (models, n), and the gradients of their means."""
+    models, samples = targets.shape
+    weights, biases = entries[::2], entries[1::2]
+    values = [inputs]
+    for weight, bias in zip(weights, biases, strict=True):
+        if len(values) > 1:
+            values[-1].relu_()
+        values.append(torch.baddbmm(bias[:, None], values[-1], weight.transpose(1, 2)))
+    logs = torch.log_softmax(values.pop(), 2).flatten(0, 1)
+    labels, one = targets.reshape(-1), logs.new_ones(())
+    losses = torch._C._nn.nll_loss(logs, labels, None, _EACH, IGNORED)
+    share = one.expand(labels.shape) / samples
+    slope = _ATEN.nll_loss_backward.default(share, logs, labels, None, _EACH, IGNORED, one)
+    slope = _ATEN._log_softmax_backward_data.default(slope, logs, 1, logs.dtype).view(models, samples, -1)
+    gradients: list[Tensor] = []
+    for number in reversed(range(len(weights))):
+        gradients[:0] = slope.transpose(1, 2).bmm(values[number]), slope.sum(1)
+        if number:
+            slope = _ATEN.threshold_backward.default(slope.bmm(weights[number]), values[number], 0)
+    return losses.view(models, samples), gradients
+
+
+def _stacked(vectors: Sequence[Vector | None], perceptron: Perceptron) -> list[Tensor]:
+    """The entries of flat models, each (models, *shape)."""
+    whole = torch.from_numpy(np.stack([vector for vector in vectors if vector is not None])).to(perceptron.dtype)
+    shapes = [parameter.shape for parameter in perceptron.parameters]
+    pieces = whole.split([shape.numel() for shape in shapes], dim=1)
+    return [piece.reshape(-1, *shape).clone() for piece, shape in zip(pieces, shapes, strict=True)]
+
+
+def _flat(entries: Sequence[Tensor]) -> list[Vector]:
+    return list(torch.cat([entry.flatten(1) for entry in entries], dim=1).numpy())
+
+
+class StackedProximalTerms:
+    """`learning.training.ProximalGradient` of many models: adds 2 strength (w - anchor) to stacked gradients,
+    each of shape (models, ...).
+
+    `starts` and `globals_` are the anchors, entry by entry as `parameters`; `globals_` may be empty where no
+    term asks for it. `in_head` tells which parameters base-only terms spare.
+    """
+
+    def __init__(
+        self,
+        objective: LocalAlgorithm,
+        starts: Sequence[Tensor],
+        globals_: Sequence[Tensor],
+        in_head: Sequence[bool],
+    ) -> None:
+        self._pulls: list[tuple[float, list[Tensor], list[int]]] = []
+        for term in objective.proximal_terms:
+            if term.strength == 0.0:
+                continue
+            anchors = starts if term.anchor == "start" else globals_
+            chosen = [index for index in range(len(starts)) if not (term.base_only and in_head[index])]
+            pieces = [anchors[index].clone() for index in chosen]
+            self._pulls.append((2.0 * term.strength, pieces, chosen))
+
+    def add_to(self, gradients: list[Tensor], parameters: Sequence[Tensor]) -> None:
+        """Call without gradient recording; writes to `gradients`."""
+        for scale, anchors, chosen in self._pulls:
+            stretched = torch._foreach_sub([parameters[index] for index in chosen], anchors)
+            torch._foreach_add_([gradients[index] for index in chosen], stretched, alpha=scale)
