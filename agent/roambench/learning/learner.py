@@ -136,8 +136,8 @@ class Learner:
         *,
         keeps_velocity: bool = True,
     ) -> list[TrainingResult | None]:
-        """Train for several devices at once, where `stacks` and `perceptron_stack` can: `models` are the AP's, the
-        device's own, the global and the previous AP's of each."""
+        """Train for several devices at once, as `perceptron_stack` can where `stacks` says so: `models` are
+        the AP's, the device's own, the global and the previous AP's of each."""
         assert isinstance(self._behind, Perceptron)
         tasks = []
         for mine, training, (ap, own, last_global, previous), velocity in zip(
@@ -147,6 +147,11 @@ class Learner:
             start = start_model(training.start_rule, inputs)
             tasks.append(PerceptronTask(mine, start, training, last_global, velocity))
         return train_stack(self._behind, tasks, self._spec, self._head, keeps_velocity)
+
+    def steps(self, training: LocalTraining, samples: int) -> tuple[int, int]:
+        """SGD steps of a training on so many samples, and of one epoch."""
+        size = self._spec.batch_size
+        return training.sgd_steps(samples, size), -(-samples // size)
 
     def stacks(self, objective: str) -> bool:
         """Return whether trainings of this objective can be stacked."""

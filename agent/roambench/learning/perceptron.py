@@ -18,8 +18,8 @@ _ALIGNED_BYTES: Final = 64  # as torch aligns what it allocates
 
 
 class Perceptron(State):
-    """Linear layers with ReLUs between them, trained with cross-entropy: the state of `module`, whose `layers`
-    these are.
+    """Linear layers with ReLUs between them, trained with cross-entropy: the state of `module`, which has
+    these `layers`.
 
     `trained` are its parameters, in one tensor where each then lies as if it were alone, `slopes` their
     gradients; `gradients` are the views of them for each parameter, which the next call overwrites.

@@ -1,4 +1,4 @@
-"""Trainings of one length on a perceptron, all at once: a small model's steps are all overhead, which many share.
+"""Trainings of one length on a perceptron, all at once: a small model's steps are all overhead.
 
 Products of matrices are those of `torch.bmm`, which gives the bits of `torch.mm` where both call one kernel;
 who trains so compares (`fleet.simulated.worker.TaskTrainer`).
@@ -9,9 +9,10 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -28,14 +29,15 @@ from roambench.learning.shards import IGNORED
 from roambench.learning.task_parts import own_loss
 from roambench.learning.training import TrainingResult
 
+Counts = npt.NDArray[np.int64]
 _ATEN: Final = torch.ops.aten
 _EACH: Final = 0  # reduction="none"
 
 
 @dataclass(frozen=True, slots=True)
 class PerceptronTask:
-    """A training as `learning.training.train` has it. All of a stack have one number of samples and of steps,
-    one objective, and a global model and a velocity each, or none."""
+    """A training as `learning.training.train` has it. All of a stack have as many batches in an epoch and as
+    many steps, one objective, and a global model and a velocity each, or none."""
 
     batches: Batches
     start: Vector
@@ -51,45 +53,52 @@ def can_stack(objective: str, spec: LearningSpec) -> bool:
     except ConfigError:  # its training says why
         return False
     misfit = found.misfit(spec.optimiser, spec.momentum)
-    return found.loss is cross_entropy and own_loss(spec.task) is None and not found.changes_steps and not misfit
+    return (
+        found.loss is cross_entropy and own_loss(spec.task) is None and not found.changes_steps and not misfit
+    )
 
 
 def train_stack(
-    perceptron: Perceptron, tasks: Sequence[PerceptronTask], spec: LearningSpec, head: slice, keeps_velocity: bool
+    perceptron: Perceptron,
+    tasks: Sequence[PerceptronTask],
+    spec: LearningSpec,
+    head: slice,
+    keeps_velocity: bool,
 ) -> list[TrainingResult | None]:
-    """A result for each task, in the order given; None where the training diverged. ValueError or RuntimeError
-    for tasks that are no stack."""
+    """A result for each task, in the order given; None where the training diverged. ValueError or
+    RuntimeError for tasks that are no stack."""
     began_s = time.thread_time()
-    first, samples = tasks[0], tasks[0].batches.samples
-    objective, steps = find_algorithm(first.training.objective), first.training.sgd_steps(samples, spec.batch_size)
-    per_epoch = -(-samples // spec.batch_size)
+    first, samples = tasks[0], np.array([task.batches.samples for task in tasks])
+    objective = find_algorithm(first.training.objective)
+    steps = first.training.sgd_steps(first.batches.samples, spec.batch_size)
+    per_epoch = -(-first.batches.samples // spec.batch_size)
     entries = _stacked([task.start for task in tasks], perceptron)
     globals_ = _stacked([task.global_model for task in tasks], perceptron) if objective.needs_global else []
     force = StackedProximalTerms(objective, entries, globals_, perceptron.in_slice(head))
     optimiser = optimiser_of(spec.optimiser, entries, spec.learning_rate, spec.momentum, spec.weight_decay)
     if isinstance(optimiser, Sgd) and spec.momentum and first.velocity is not None:
         optimiser.velocities = _stacked([task.velocity for task in tasks], perceptron)
-    losses: list[Tensor] = []
+    losses: list[list[npt.NDArray[Any]]] = []
     with torch.no_grad():
         for number in range(steps):
             epoch, begin = divmod(number * spec.batch_size, per_epoch * spec.batch_size)
             if begin == 0:
-                dealt = [next(iter(task.batches.epoch(task.training.seed, epoch, samples))) for task in tasks]
-                inputs, targets = (torch.stack(parts) for parts in zip(*dealt, strict=True))
+                inputs, targets = _dealt(tasks, epoch, per_epoch * spec.batch_size)
             batch = slice(begin, begin + spec.batch_size)
-            found, gradients = _losses(entries, inputs[:, batch], targets[:, batch])
+            sizes = np.minimum(samples - begin, spec.batch_size)
+            found, gradients = _losses(entries, inputs[:, batch], targets[:, batch], sizes)
             force.add_to(gradients, entries)
             optimiser.step(gradients)
-            losses.append(found)
+            losses.append([row[:size] for row, size in zip(found, sizes, strict=True)])
     models = _flat(entries)
-    last = torch.cat(losses[-per_epoch:], dim=1).numpy().astype(np.float64)
+    last = [np.concatenate(rows).astype(np.float64) for rows in zip(*losses[-per_epoch:], strict=True)]
     velocities = optimiser.velocities if isinstance(optimiser, Sgd) and keeps_velocity else None
     moved = None if velocities is None else _flat(velocities)
     cpu_s = (time.thread_time() - began_s) / len(tasks)
     return [
         TrainingResult(
             model,
-            samples,
+            int(samples[index]),
             steps,
             float(last[index].mean()),
             float((last[index] * last[index]).mean()),
@@ -102,8 +111,28 @@ def train_stack(
     ]
 
 
-def _losses(entries: Sequence[Tensor], inputs: Tensor, targets: Tensor) -> tuple[Tensor, list[Tensor]]:
-    """What `Perceptron.losses` has of each model: losses (models, n), and the gradients of their means."""
+def _dealt(tasks: Sequence[PerceptronTask], epoch: int, width: int) -> tuple[Tensor, Tensor]:
+    """Inputs (models, samples, features) and targets of an epoch: for devices with fewer samples than others
+    blank ones up to `width`, which count for nothing."""
+    dealt = [next(iter(task.batches.epoch(task.training.seed, epoch, width))) for task in tasks]
+    if len({len(labels) for _, labels in dealt}) > 1:
+        blank, label = (
+            dealt[0][0].new_zeros(width, dealt[0][0].shape[1]),
+            dealt[0][1].new_full((width,), IGNORED),
+        )
+        dealt = [
+            (torch.cat([rows, blank[len(rows) :]]), torch.cat([labels, label[len(rows) :]]))
+            for rows, labels in dealt
+        ]
+    inputs, targets = zip(*dealt, strict=True)
+    return torch.stack(inputs), torch.stack(targets)
+
+
+def _losses(
+    entries: Sequence[Tensor], inputs: Tensor, targets: Tensor, sizes: Counts
+) -> tuple[npt.NDArray[Any], list[Tensor]]:
+    """What `Perceptron.losses` has of each model: losses (models, n), and the gradients of their means over
+    the first `sizes` samples."""
     models, samples = targets.shape
     weights, biases = entries[::2], entries[1::2]
     values = [inputs]
@@ -114,20 +143,33 @@ def _losses(entries: Sequence[Tensor], inputs: Tensor, targets: Tensor) -> tuple
     logs = torch.log_softmax(values.pop(), 2).flatten(0, 1)
     labels, one = targets.reshape(-1), logs.new_ones(())
     losses = torch._C._nn.nll_loss(logs, labels, None, _EACH, IGNORED)
-    share = one.expand(labels.shape) / samples
+    share = (one / torch.from_numpy(sizes))[:, None].to(one.dtype).expand(models, samples).reshape(-1)
     slope = _ATEN.nll_loss_backward.default(share, logs, labels, None, _EACH, IGNORED, one)
     slope = _ATEN._log_softmax_backward_data.default(slope, logs, 1, logs.dtype).view(models, samples, -1)
     gradients: list[Tensor] = []
     for number in reversed(range(len(weights))):
-        gradients[:0] = slope.transpose(1, 2).bmm(values[number]), slope.sum(1)
+        gradients[:0] = _summed(slope, values[number], sizes)
         if number:
             slope = _ATEN.threshold_backward.default(slope.bmm(weights[number]), values[number], 0)
-    return losses.view(models, samples), gradients
+    return losses.view(models, samples).numpy(), gradients
+
+
+def _summed(slope: Tensor, values: Tensor, sizes: Counts) -> tuple[Tensor, Tensor]:
+    """Gradients of each model's weight and bias. Sums over samples have other bits where blank ones are among
+    them."""
+    if (sizes == slope.shape[1]).all():
+        return slope.transpose(1, 2).bmm(values), slope.sum(1)
+    each = [(own[:size], value[:size]) for own, value, size in zip(slope, values, sizes, strict=True)]
+    return torch.stack([own.t().mm(value) for own, value in each]), torch.stack(
+        [own.sum(0) for own, _ in each]
+    )
 
 
 def _stacked(vectors: Sequence[Vector | None], perceptron: Perceptron) -> list[Tensor]:
     """The entries of flat models, each (models, *shape)."""
-    whole = torch.from_numpy(np.stack([vector for vector in vectors if vector is not None])).to(perceptron.dtype)
+    whole = torch.from_numpy(np.stack([vector for vector in vectors if vector is not None])).to(
+        perceptron.dtype
+    )
     shapes = [parameter.shape for parameter in perceptron.parameters]
     pieces = whole.split([shape.numel() for shape in shapes], dim=1)
     return [piece.reshape(-1, *shape).clone() for piece, shape in zip(pieces, shapes, strict=True)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -14,7 +15,7 @@ from roambench.contract.draws import generator
 from roambench.contract.errors import ConfigError
 from roambench.contract.extra_packages import install_command
 from roambench.learning.datasets.dataset import IMAGE_SIDE, Dataset
-from roambench.learning.shards import Images
+from roambench.learning.shards import Images, Labels
 
 TEST_SAMPLES: Final = 360
 _SPLIT_SEED: Final = 1797  # the split is part of the data set: it does not follow an experiment's seed
@@ -26,14 +27,7 @@ def load_digits() -> Dataset:
 
     ConfigError if scikit-learn is not installed (it belongs to the controller, not to a board).
     """
-    raw = np.loadtxt(_file(), delimiter=",", dtype=np.float32)
-    raw = raw[generator(_SPLIT_SEED, "digits").permutation(len(raw))]
-    images = enlarge(raw[:, :-1].reshape(-1, 8, 8) / _DARKEST)
-    labels = raw[:, -1].astype(np.int64)
-    train = images[TEST_SAMPLES:]
-    mean = np.mean(train, dtype=np.float64)
-    deviation = np.std(train, dtype=np.float64)
-    images = ((images - mean) / deviation).astype(np.float32)
+    images, labels = (whole.copy() for whole in _normalised())
     return Dataset(
         train_images=images[TEST_SAMPLES:],
         train_labels=labels[TEST_SAMPLES:],
@@ -41,6 +35,19 @@ def load_digits() -> Dataset:
         test_labels=labels[:TEST_SAMPLES],
         classes=10,
     )
+
+
+@cache
+def _normalised() -> tuple[Images, Labels]:
+    """The test samples and behind them those for training: once for a process and those forked from it."""
+    raw = np.loadtxt(_file(), delimiter=",", dtype=np.float32)
+    raw = raw[generator(_SPLIT_SEED, "digits").permutation(len(raw))]
+    images = enlarge(raw[:, :-1].reshape(-1, 8, 8) / _DARKEST)
+    labels = raw[:, -1].astype(np.int64)
+    train = images[TEST_SAMPLES:]
+    mean = np.mean(train, dtype=np.float64)
+    deviation = np.std(train, dtype=np.float64)
+    return ((images - mean) / deviation).astype(np.float32), labels
 
 
 def _file() -> Path:

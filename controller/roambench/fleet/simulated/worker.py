@@ -30,10 +30,14 @@ from roambench.learning.training import TrainingResult, single_threaded
 
 #: Of a job: the AP's, the device's own, the global and the previous AP's model, the velocity, what is kept.
 Models = tuple[Vector, Vector | None, Vector | None, Vector | None, Vector | None, Vector | None]
+Done = tuple[TrainingOutcome, TrainingResult | None]
 Places = npt.NDArray[np.int64]
 #: Of devices' data that passed the model's first layers already.
 _MOST_PREPARED_BYTES: Final = 32 * 1024 * 1024
 _MESSAGE_BYTES: Final = 1 << 16
+#: Of what is trained at once: more would leave the processor's cache, and larger models gain nothing.
+_MOST_STACKED_BYTES: Final = 4 << 20
+_MODELS_EACH: Final = 4  # itself, its gradient, its velocity, an anchor
 
 
 class TaskTrainer:
@@ -49,7 +53,7 @@ class TaskTrainer:
         self._images, self._labels = images, labels
         self._parts, self._offsets = parts, offsets
         self._prepared: dict[int, Batches] = {}
-        self._same_bits: dict[tuple[object, ...], bool] = {}  # of trainings at once, by what these share
+        self._same_bits: dict[tuple[object, int], bool] = {}  # of trainings at once, by length and samples
         self._room_bytes = _MOST_PREPARED_BYTES
         self._learner.warm_up(self._shard(0))
 
@@ -62,7 +66,7 @@ class TaskTrainer:
         previous_model: Vector | None,
         velocity: Vector | None = None,
         kept: Vector | None = None,
-    ) -> tuple[TrainingOutcome, TrainingResult | None]:
+    ) -> Done:
         """The outcome and what was trained; a job that cannot be done is an outcome that says so."""
         try:
             result = self._learner.train(
@@ -80,23 +84,30 @@ class TaskTrainer:
             return TrainingOutcome(refused=str(error)[:500] or type(error).__name__), None
         return _outcome(result), result
 
-    def carry_out_alike(
-        self, jobs: Sequence[TrainingJob], models: Sequence[Models]
-    ) -> list[tuple[TrainingOutcome, TrainingResult | None]]:
-        """The same of several jobs, those of one length at once as far as the model allows: `models` are those
-        that `carry_out` takes. The first that are as long as no others before are also trained one by one:
-        where the bits are not the same on this processor, these are never trained at once."""
-        done: dict[int, tuple[TrainingOutcome, TrainingResult | None]] = {}
+    def carry_out_alike(self, jobs: Sequence[TrainingJob], models: Sequence[Models]) -> list[Done]:
+        """The same of several jobs, those of one length at once as far as the model allows: `models` are
+        those that `carry_out` takes. The first of each length and number of samples are also trained one by
+        one: where the bits are not the same on this processor, they are never trained at once."""
+        done: dict[int, Done] = {}
         groups: dict[tuple[object, ...], list[int]] = {}
         for index, (job, found) in enumerate(zip(jobs, models, strict=True)):
             data, training = self._data(job.device), job.training
             if isinstance(data, Batches) and self._learner.stacks(training.objective):
-                have = [model is None for model in (found[2], *found[4:])]
-                alike = (training.objective, data.samples, training.epochs, training.steps, job.velocity_out_row < 0)
-                groups.setdefault((*alike, *have), []).append(index)
+                have = [model is None for model in (found[2], found[4])]
+                steps = self._learner.steps(training, data.samples)
+                alike = (training.objective, *steps, job.velocity_out_row < 0, *have)
+                if self._same_bits.get((alike, data.samples), True):
+                    groups.setdefault(alike, []).append(index)
         for alike, group in groups.items():
-            if len(group) > 1 and self._same_bits.get(alike, True):
-                done |= self._at_once(alike, group, jobs, models)
+            largest = max(
+                data.nbytes for index in group if isinstance(data := self._data(jobs[index].device), Batches)
+            )
+            most = _MOST_STACKED_BYTES // (
+                largest + _MODELS_EACH * self._learner.layout.size * models[0][0].itemsize
+            )
+            for start in range(0, len(group), most) if most > 1 else ():
+                if len(some := group[start : start + most]) > 1:
+                    done |= self._at_once(alike, some, jobs, models)
         return [
             done.get(index) or self.carry_out(job, *found)
             for index, (job, found) in enumerate(zip(jobs, models, strict=True))
@@ -108,31 +119,29 @@ class TaskTrainer:
         group: Sequence[int],
         jobs: Sequence[TrainingJob],
         models: Sequence[Models],
-    ) -> dict[int, tuple[TrainingOutcome, TrainingResult | None]]:
+    ) -> dict[int, Done]:
         """Outcomes of the group, by place; without those that fail, which tell why when they train alone."""
-        mine = [jobs[index] for index in group]
+        batches = [data for index in group if isinstance(data := self._data(jobs[index].device), Batches)]
         try:
             results = self._learner.train_alike(
-                [data for job in mine if isinstance(data := self._data(job.device), Batches)],
-                [job.training for job in mine],
+                batches,
+                [jobs[index].training for index in group],
                 [models[index][:4] for index in group],
                 [models[index][4] for index in group],
-                keeps_velocity=mine[0].velocity_out_row >= 0,
+                keeps_velocity=jobs[group[0]].velocity_out_row >= 0,
             )
         except (RoambenchError, ValueError, RuntimeError):
             return {}
-        found = {
-            index: (_outcome(result), result)
-            for index, result in zip(group, results, strict=True)
-            if result is not None
-        }
-        if alike not in self._same_bits:
-            alone = {index: self.carry_out(jobs[index], *models[index]) for index in group}
-            self._same_bits[alike] = found.keys() == alone.keys() and all(
-                _bits(found[index][1]) == _bits(alone[index][1]) for index in group
-            )
-            return alone
-        return found
+        done, known = dict[int, Done](), set(self._same_bits)
+        for index, mine, result in zip(group, batches, results, strict=True):
+            kind = alike, mine.samples
+            if result is not None and kind in known:
+                done[index] = _outcome(result), result
+            elif result is not None:
+                _, alone = done[index] = self.carry_out(jobs[index], *models[index])
+                same = self._same_bits.get(kind, True) and _bits(alone) == _bits(result)
+                self._same_bits[kind] = same
+        return done
 
     def _data(self, device: int) -> Shard | Batches:
         """The device's data, prepared once as far as there is room."""

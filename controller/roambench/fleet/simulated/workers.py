@@ -20,7 +20,7 @@ ATTEMPTS: Final = 3
 #: Workers that are killed before they are warm are tried again so often.
 _STARTS: Final = 3
 #: Jobs that a worker gets in one message: of small ones, handing over is as much work as the training.
-_MOST_AT_ONCE: Final = 16
+_MOST_AT_ONCE: Final = 32
 
 
 class TrainingWorkers:

@@ -36,7 +36,14 @@ _WARM: Final = "roambench.study.sweep.warm"
 #: many access points (0.3 s of CPU), and where they train. Nothing of it, and nothing that every point
 #: loads, loads grpc.
 _MEETING: Final = ("scipy.sparse.csgraph", "scipy.spatial")
-_TRAINING: Final = ("roambench.runner.places.simulated", "roambench.fleet.simulated.worker")
+_TRAINING: Final = (
+    "roambench.runner.places.simulated",
+    "roambench.runner.scoring",
+    "roambench.runner.step_time",
+    "roambench.fleet.simulated.worker",
+)
+#: What it loads besides where the points train on the embedded data set.
+_DIGITS: Final = "roambench.study.sweep.warm_digits"
 _STARTS: Final = 3
 #: Host seconds for which points that got a signal to stop may do nothing: by then they have ended themselves.
 _PATIENCE_S: Final = 2 * STILL_S
@@ -60,7 +67,8 @@ def forks_of(points: Sequence[Point], folder: SweepFolder) -> Iterator[ForkServe
         yield None
         return
     training = _TRAINING if kind.trains else ()
-    server = ForkServer((_POINT, _WARM, *_MEETING, *training), folder.path / "points.log")
+    digits = (_DIGITS,) if kind.trains and points[0].experiment.learning.dataset == "digits" else ()
+    server = ForkServer((_POINT, _WARM, *_MEETING, *training, *digits), folder.path / "points.log")
     awaited = False
     try:
         yield server

@@ -5,6 +5,10 @@ Import it there; forked points then have them. They were a third of the CPU of a
 
 from contextlib import suppress
 
+import pyarrow.json as pyarrow_json  # noqa: F401
+
+import roambench.runner.system_runs.decentralised
+import roambench.runner.system_runs.hierarchical  # noqa: F401
 from roambench.contract.sources import own_code
 from roambench.runner.foreign_code import own_needs
 
