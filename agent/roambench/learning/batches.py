@@ -72,7 +72,9 @@ class Batches:
         crops = _Crops.draw(seed, epoch, self.samples) if self._augment else None
         if self._in_rows(batch_size):
             shown, labels = self._pixels.index_select(0, order), self._labels.index_select(0, order)
-            yield from zip(shown.split(batch_size), labels.split(batch_size), strict=True)
+            cuts = [min(batch_size, self.samples - start) for start in range(0, self.samples, batch_size)]
+            parts = (torch.split_with_sizes(whole, cuts) for whole in (shown, labels))
+            yield from zip(*parts, strict=True)
             return
         for start in range(0, self.samples, batch_size):
             chosen = order[start : start + batch_size]

@@ -149,7 +149,7 @@ class Learner:
         return train_stack(self._behind, tasks, self._spec, self._head, keeps_velocity)
 
     def steps(self, training: LocalTraining, samples: int) -> tuple[int, int]:
-        """SGD steps of a training on so many samples, and of one epoch."""
+        """The SGD steps of a training on this many samples, and those of an epoch."""
         size = self._spec.batch_size
         return training.sgd_steps(samples, size), -(-samples // size)
 

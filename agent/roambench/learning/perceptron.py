@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from roambench.learning.layout import State
 from roambench.learning.shards import IGNORED
 
-_ATEN: Final = torch.ops.aten
-_EACH: Final = 0  # reduction="none"
+ATEN: Final = torch.ops.aten
+EACH: Final = 0  # reduction="none"
 _ALIGNED_BYTES: Final = 64  # as torch aligns what it allocates
 
 
@@ -36,7 +36,10 @@ class Perceptron(State):
             flat = torch.cat([member.detach().reshape(-1) for member in members])
             self.trained, self.slopes = [flat], [torch.empty_like(flat)]
             views, self.gradients = (
-                [piece.view(shape) for piece, shape in zip(whole.split(sizes), shapes, strict=True)]
+                [
+                    piece.view(shape)
+                    for piece, shape in zip(torch.split_with_sizes(whole, sizes), shapes, strict=True)
+                ]
                 for whole in (flat, self.slopes[0])
             )
             for member, view in zip(members, views, strict=True):
@@ -68,16 +71,21 @@ class Perceptron(State):
             one = logs.new_ones(())
             known = self._shares[len(targets)] = (one.expand(targets.shape) / len(targets), one)
         share, unused = known
-        losses = torch._C._nn.nll_loss(logs, targets, None, _EACH, IGNORED)
-        slope = _ATEN.nll_loss_backward.default(share, logs, targets, None, _EACH, IGNORED, unused)
-        slope = _ATEN._log_softmax_backward_data.default(slope, logs, 1, logs.dtype)
+        losses = losses_of(logs, targets)
+        slope = ATEN.nll_loss_backward.default(share, logs, targets, None, EACH, IGNORED, unused)
+        slope = ATEN._log_softmax_backward_data.default(slope, logs, 1, logs.dtype)
         for number in reversed(range(len(self._weights))):
             torch.mm(slope.t(), values[number], out=self.gradients[2 * number])
             torch.sum(slope, 0, out=self.gradients[2 * number + 1])
             if number:
                 slope = slope.mm(self._weights[number])
-                slope = _ATEN.threshold_backward.default(slope, values[number], 0)
+                slope = ATEN.threshold_backward.default(slope, values[number], 0)
         return losses
+
+
+def losses_of(logs: Tensor, targets: Tensor) -> Tensor:
+    """The loss of each sample, given the logarithms of the classes' probabilities."""
+    return torch._C._nn.nll_loss_nd(logs, targets, None, EACH, IGNORED)  # type: ignore[arg-type]  # the stub
 
 
 def perceptron_of(module: nn.Module | None) -> Perceptron | None:

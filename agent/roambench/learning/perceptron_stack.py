@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,14 +24,12 @@ from roambench.learning.batches import Batches
 from roambench.learning.local_algorithms import LocalAlgorithm, cross_entropy
 from roambench.learning.local_algorithms import local_algorithm as find_algorithm
 from roambench.learning.optimisers import Sgd, optimiser_of
-from roambench.learning.perceptron import Perceptron
+from roambench.learning.perceptron import ATEN, EACH, Perceptron, losses_of
 from roambench.learning.shards import IGNORED
 from roambench.learning.task_parts import own_loss
 from roambench.learning.training import TrainingResult
 
 Counts = npt.NDArray[np.int64]
-_ATEN: Final = torch.ops.aten
-_EACH: Final = 0  # reduction="none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +129,7 @@ def _dealt(tasks: Sequence[PerceptronTask], epoch: int, width: int) -> tuple[Ten
 def _losses(
     entries: Sequence[Tensor], inputs: Tensor, targets: Tensor, sizes: Counts
 ) -> tuple[npt.NDArray[Any], list[Tensor]]:
-    """What `Perceptron.losses` has of each model: losses (models, n), and the gradients of their means over
+    """As `Perceptron.losses` for each model: losses (models, n), and the gradients of their means over
     the first `sizes` samples."""
     models, samples = targets.shape
     weights, biases = entries[::2], entries[1::2]
@@ -142,15 +140,15 @@ def _losses(
         values.append(torch.baddbmm(bias[:, None], values[-1], weight.transpose(1, 2)))
     logs = torch.log_softmax(values.pop(), 2).flatten(0, 1)
     labels, one = targets.reshape(-1), logs.new_ones(())
-    losses = torch._C._nn.nll_loss(logs, labels, None, _EACH, IGNORED)
+    losses = losses_of(logs, labels)
     share = (one / torch.from_numpy(sizes))[:, None].to(one.dtype).expand(models, samples).reshape(-1)
-    slope = _ATEN.nll_loss_backward.default(share, logs, labels, None, _EACH, IGNORED, one)
-    slope = _ATEN._log_softmax_backward_data.default(slope, logs, 1, logs.dtype).view(models, samples, -1)
+    slope = ATEN.nll_loss_backward.default(share, logs, labels, None, EACH, IGNORED, one)
+    slope = ATEN._log_softmax_backward_data.default(slope, logs, 1, logs.dtype).view(models, samples, -1)
     gradients: list[Tensor] = []
     for number in reversed(range(len(weights))):
         gradients[:0] = _summed(slope, values[number], sizes)
         if number:
-            slope = _ATEN.threshold_backward.default(slope.bmm(weights[number]), values[number], 0)
+            slope = ATEN.threshold_backward.default(slope.bmm(weights[number]), values[number], 0)
     return losses.view(models, samples).numpy(), gradients
 
 
@@ -171,7 +169,7 @@ def _stacked(vectors: Sequence[Vector | None], perceptron: Perceptron) -> list[T
         perceptron.dtype
     )
     shapes = [parameter.shape for parameter in perceptron.parameters]
-    pieces = whole.split([shape.numel() for shape in shapes], dim=1)
+    pieces = torch.split_with_sizes(whole, [shape.numel() for shape in shapes], 1)
     return [piece.reshape(-1, *shape).clone() for piece, shape in zip(pieces, shapes, strict=True)]
 
 

@@ -27,7 +27,8 @@ def load_digits() -> Dataset:
 
     ConfigError if scikit-learn is not installed (it belongs to the controller, not to a board).
     """
-    images, labels = (whole.copy() for whole in _normalised())
+    images, labels = _normalised()
+    images, labels = images.copy(), labels.copy()
     return Dataset(
         train_images=images[TEST_SAMPLES:],
         train_labels=labels[TEST_SAMPLES:],

@@ -179,10 +179,14 @@ class TrainingWorker:
 
     def carry_out(self, jobs: Sequence[TrainingJob]) -> list[TrainingOutcome]:
         """Train, write the models into their rows and return the outcomes."""
-        models = [
+        models: list[Models] = [
             (
                 self._rows.row(job.ap_row),
-                *map(self._model, (*job.read_rows[1:], job.velocity_row, job.kept_row)),
+                self._model(job.own_row),
+                self._model(job.global_row),
+                self._model(job.previous_row),
+                self._model(job.velocity_row),
+                self._model(job.kept_row),
             )
             for job in jobs
         ]
