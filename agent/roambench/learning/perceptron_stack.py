@@ -129,7 +129,7 @@ def _dealt(tasks: Sequence[PerceptronTask], epoch: int, width: int) -> tuple[Ten
 def _losses(
     entries: Sequence[Tensor], inputs: Tensor, targets: Tensor, sizes: Counts
 ) -> tuple[npt.NDArray[Any], list[Tensor]]:
-    """As `Perceptron.losses` for each model: losses (models, n), and the gradients of their means over
+    """Losses (models, n) as `Perceptron.losses` has them, and the gradients of each model's mean over
     the first `sizes` samples."""
     models, samples = targets.shape
     weights, biases = entries[::2], entries[1::2]
