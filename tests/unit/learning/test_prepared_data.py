@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from torch import nn
 
 from roambench.contract.learning_spec import LearningSpec
@@ -63,6 +64,22 @@ def test_other_models_and_layers_that_are_watched_are_left_to_autograd() -> None
     assert isinstance(perceptron_of(nn.Sequential(nn.Linear(6, 3))), Perceptron)
     others = [watched, frozen, biasless, nn.Sequential(nn.Linear(6, 5), nn.ReLU()), nn.Linear(6, 5), None]
     assert [perceptron_of(other) for other in others] == [None] * len(others)
+
+
+@pytest.mark.parametrize("hidden", [16, 5])  # in one tensor, and each in its own
+def test_losses_and_gradients_of_a_perceptron_have_the_bits_of_autograd(hidden: int) -> None:
+    module = nn.Sequential(nn.Linear(16, hidden), nn.ReLU(), nn.Linear(hidden, 3))
+    module.load_state_dict({name: torch.randn_like(value) for name, value in module.state_dict().items()})
+    inputs, targets = torch.randn(9, 16), torch.randint(0, 3, (9,))
+    losses = nn.functional.cross_entropy(module(inputs), targets, reduction="none")
+    expected = torch.autograd.grad(losses.mean(), list(module.parameters()))
+
+    perceptron = perceptron_of(module)
+    assert perceptron is not None
+    assert len(perceptron.trained) == (1 if hidden == 16 else 4)
+    assert perceptron.losses(inputs, targets).numpy().tobytes() == losses.detach().numpy().tobytes()
+    for ours, wanted in zip(perceptron.gradients, expected, strict=True):
+        assert ours.numpy().tobytes() == wanted.numpy().tobytes()
 
 
 @pytest.mark.parametrize("channels", [1, 3])
