@@ -57,7 +57,6 @@ FILES: Final[Mapping[str, str]] = {
     "workers.json": "what the simulation's workers were started with",
     "workers.log": "what the workers' fork server printed",
     "worker-*.log": "what the simulation's workers printed",
-    "stacked.json": "what the simulation's stacked backend was started with",
     "stacked.log": "what the simulation's stacked backend printed",
     "*.sqlite-wal": "SQLite's log of the database of that name; belongs to it",
     "*.sqlite-shm": "SQLite's index of that log",

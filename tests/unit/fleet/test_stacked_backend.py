@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator
@@ -10,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 import torch
 
@@ -17,8 +19,8 @@ from roambench.contract.errors import FleetError
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.local_training import LocalTraining
 from roambench.fleet.simulated.job import StackedSetting, TrainingJob, WorkerSetting
-from roambench.fleet.simulated.model_rows import ModelRows
-from roambench.fleet.simulated.stacked import StackedTrainer
+from roambench.fleet.simulated.model_rows import ModelRows, free_of_others
+from roambench.fleet.simulated.stacked import StackedTrainer, shared_in
 from roambench.learning.layout import flatten
 from roambench.learning.learner import Learner
 from roambench.learning.models.build import build
@@ -129,6 +131,72 @@ async def test_a_process_that_is_killed_costs_time_and_no_model(tmp_path: Path) 
         assert_trained(rows, jobs)
         assert trainer.process_id != first
     assert [told.refused for told in outcomes] == ["", "", ""]
+
+
+@asynccontextmanager
+async def sharing(folder: Path, runs: int) -> AsyncIterator[list[tuple[StackedTrainer, ModelRows]]]:
+    """Runs that meet in the folder; at the end their process is gone."""
+    meeting: list[tuple[StackedTrainer, ModelRows]] = []
+    with shared_in(folder):
+        for number in range(runs):
+            (folder / str(number)).mkdir()
+            setting = setting_in(folder / str(number))
+            rows = ModelRows(folder / str(number) / "models.bin", SIZE, 40, create=True, precision="float64")
+            meeting.append((StackedTrainer(setting, folder / str(number)), rows))
+    try:
+        await asyncio.gather(*(trainer.start() for trainer, _ in meeting))
+        yield meeting
+    finally:
+        await asyncio.gather(*(trainer.stop() for trainer, _ in meeting))
+    await asyncio.to_thread(_gone, {trainer.process_id for trainer, _ in meeting})
+
+
+def _gone(process_ids: set[int]) -> None:
+    psutil.wait_procs([psutil.Process(pid) for pid in process_ids if psutil.pid_exists(pid)], timeout=60)
+    assert not any(psutil.pid_exists(pid) for pid in process_ids)
+
+
+async def test_what_runs_want_while_their_process_is_busy_is_one_stack(tmp_path: Path) -> None:
+    async with sharing(tmp_path, 3) as meeting:
+        (process,) = {trainer.process_id for trainer, _ in meeting}
+        work = [jobs_on(rows)[:2] for _, rows in meeting]
+        os.kill(process, signal.SIGSTOP)
+        orders = [
+            asyncio.create_task(trainer.train(jobs)) for (trainer, _), jobs in zip(meeting, work, strict=True)
+        ]
+        await asyncio.sleep(0.2)  # they are in its sockets
+        os.kill(process, signal.SIGCONT)
+        for order, jobs, (_, rows) in zip(orders, work, meeting, strict=True):
+            assert [told.refused for told in await order] == ["", ""]
+            assert_trained(rows, jobs)
+    # Six models of at most two at a time.
+    assert (tmp_path / "stacked.log").read_text().splitlines()[-1:] == ["6 trainings in 3 stacks"]
+
+
+async def test_a_run_that_goes_or_is_refused_and_a_process_that_is_killed_harm_no_other_run(
+    tmp_path: Path,
+) -> None:
+    async with sharing(tmp_path, 3) as meeting:
+        (first, gone), (second, rows), (third, others) = meeting
+        jobs = jobs_on(rows)
+        leaving = asyncio.create_task(first.train(jobs_on(gone, epochs=100)))
+        await asyncio.sleep(0.2)
+        working = asyncio.create_task(second.train(jobs))
+        leaving.cancel()
+        await first.stop()
+        assert [told.refused for told in await working] == ["", "", ""]
+        assert_trained(rows, jobs)
+        gone.leave()
+        await free_of_others(gone.path, 60.0)  # another may go on with it
+
+        broken = jobs_on(others)
+        Path(others.path).with_name("images.npy").unlink()
+        os.kill(third.process_id, signal.SIGKILL)
+        found = await asyncio.gather(third.train(broken), second.train(jobs), return_exceptions=True)
+        assert isinstance(found[0], FleetError)
+        assert "No such file" in str(found[0])
+        assert not isinstance(found[1], BaseException)
+        assert_trained(rows, jobs)
 
 
 LACKS = (

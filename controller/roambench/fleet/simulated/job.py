@@ -37,7 +37,7 @@ class WorkerSetting:
 
 @dataclass(frozen=True, slots=True)
 class StackedSetting:
-    """Settings with which the process of the stacked backend starts.
+    """The settings of a run, for the process of the stacked backend.
 
     `device`: auto, cpu or cuda; `threads` of torch; `compute`: the precision that training computes in.
     """

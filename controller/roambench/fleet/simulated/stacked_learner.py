@@ -48,6 +48,7 @@ class StackedLearner:
         self._spec, self._stack, self._autocast = spec, stack, autocast
         self._model = StackedModel(module_of(spec), torch.device(device))
         self.size, self.head = self._model.layout.size, self._model.head
+        self.trainings = self.stacks = 0  # so far
         self._fills_up = self._model.check((spec.in_channels, spec.height, spec.width))
 
     def train(self, tasks: Sequence[StackedTask]) -> list[TrainingResult | str]:
@@ -55,6 +56,7 @@ class StackedLearner:
         results: list[TrainingResult | str] = [_mistake(task, self.size) for task in tasks]
         sound = [index for index, mistake in enumerate(results) if not mistake]
         for stack in self._stacks(tasks, sound):
+            self.trainings, self.stacks = self.trainings + len(stack), self.stacks + 1
             found: list[TrainingResult | str]
             try:
                 found = self._train_stack([tasks[index] for index in stack])

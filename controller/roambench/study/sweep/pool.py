@@ -22,6 +22,7 @@ from roambench.contract.errors import RunError
 from roambench.contract.stillness import LOOK_S, STILL_S, Stillness
 from roambench.fleet.fork_server import ForkServer
 from roambench.fleet.left_processes import cpu_s_of_descendants
+from roambench.fleet.simulated.stacked import shared_in
 from roambench.runner.places.table import fleet_of
 from roambench.runner.stopping import to_its_end
 from roambench.study.sweep.points import Point
@@ -60,8 +61,9 @@ class _Started:
 
 @contextlib.contextmanager
 def forks_of(points: Sequence[Point], folder: SweepFolder) -> Iterator[ForkServer | None]:
-    """The server that forks these points, if they have no agents and are several. It is waited for at the
-    end; after an interruption it ends with its last point, which may have been left."""
+    """The server that forks these points, if they have no agents and are several; they share a process where
+    they stack trainings. It is waited for at the end; after an interruption it ends with its last point,
+    which may have been left."""
     kind, _ = fleet_of(points[0].fleet)
     if len(points) == 1 or kind.has_agents:
         yield None
@@ -71,7 +73,8 @@ def forks_of(points: Sequence[Point], folder: SweepFolder) -> Iterator[ForkServe
     server = ForkServer((_POINT, _WARM, *_MEETING, *training, *digits), folder.path / "points.log")
     awaited = False
     try:
-        yield server
+        with shared_in(folder.path):
+            yield server
         awaited = True
     finally:
         server.leave(awaited=awaited)

@@ -10,6 +10,7 @@ runs.csv                                      the metrics of each run
 campaign.jsonl                                what happened, when and why
 sweep.json                                    the command, the machine, and how long each session took
 points.log                                    what the process printed that forks the points
+stacked.log stacked.socket                    of the process in which runs with the stacked backend train
 lock                                          held by the one sweep that runs
 """
 
