@@ -16,6 +16,7 @@ from roambench.contract.errors import ConfigError
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.local_training import LocalTraining
 from roambench.fleet.simulated.stacked_feed import StackedFeed
+from roambench.fleet.simulated.stacked_graphs import GraphedStep
 from roambench.fleet.simulated.stacked_learner import StackedLearner, StackedTask
 from roambench.fleet.simulated.stacked_model import StackedModel
 from roambench.learning.batches import Batches
@@ -51,6 +52,16 @@ def task(samples: int, number: int, spec: LearningSpec = SPEC, **changes: object
         number,
     )
     return dataclasses.replace(plain, **changes)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_step_that_cannot_be_captured_goes_on_as_it_is(device: str) -> None:
+    """It asks for a number on the CPU. On a GPU, all tests with DEVICES replay what can be captured."""
+    total = torch.zeros(2, device=device)
+    step = GraphedStep(lambda added: total.add_(float(added.sum())).clone())
+    found = [step(torch.full((2,), float(number), device=device)).tolist() for number in range(5)]
+    assert found == [[0.0, 0.0], [2.0, 2.0], [6.0, 6.0], [12.0, 12.0], [20.0, 20.0]]
+    assert step.failure
 
 
 def in_precision(vector: np.ndarray, spec: LearningSpec) -> np.ndarray:

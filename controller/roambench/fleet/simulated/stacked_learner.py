@@ -14,6 +14,7 @@ from roambench.contract.errors import ModelError, RoambenchError
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.orders import Vector
 from roambench.fleet.simulated.stacked_feed import StackedFeed
+from roambench.fleet.simulated.stacked_graphs import GraphedStep
 from roambench.fleet.simulated.stacked_model import StackedModel
 from roambench.learning.hooks import sample_loss
 from roambench.learning.learner import module_of
@@ -38,14 +39,22 @@ class StackedTask:
 
 class StackedLearner:
     """At most `stack` models at once. `autocast`: convolutions and products in bfloat16, the rest as it is.
+    `graphs`: on a GPU, steps of SGD are replayed.
 
     ConfigError if the model is unknown or cannot be stacked.
     """
 
     def __init__(
-        self, spec: LearningSpec, *, stack: int, device: str = "cpu", autocast: bool = False
+        self,
+        spec: LearningSpec,
+        *,
+        stack: int,
+        device: str = "cpu",
+        autocast: bool = False,
+        graphs: bool = True,
     ) -> None:
         self._spec, self._stack, self._autocast = spec, stack, autocast
+        self._graphs = graphs and device != "cpu" and spec.optimiser == "sgd"  # Adam counts its steps
         self._model = StackedModel(module_of(spec), torch.device(device))
         self.size, self.head = self._model.layout.size, self._model.head
         self.trainings = self.stacks = 0  # so far
@@ -110,8 +119,8 @@ class StackedLearner:
         models: dict[int, Vector] = {}
         step_losses: list[Tensor] = []
         steps = [task.steps for task in tasks]
-        for number in range(max(steps)):
-            pixels, labels, weights = feed.step(number)
+
+        def step(pixels: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
             with torch.autocast(model.device.type, torch.bfloat16, enabled=self._autocast):
                 logits = model.logits(entries, counters, pixels)
             losses = loss(logits.flatten(0, 1), labels.flatten(0, 1)).view(weights.shape)
@@ -119,7 +128,12 @@ class StackedLearner:
             with torch.no_grad():
                 proximal.add_to(gradients, parameters)
                 optimiser.step(gradients)
-                step_losses.append(losses.detach())
+            return losses.detach()
+
+        carry_out = GraphedStep(step) if self._graphs else step
+        for number in range(max(steps)):
+            step_losses.append(carry_out(*feed.step(number)))
+            with torch.no_grad():
                 ended = [index for index, count in enumerate(steps) if count == number + 1]
                 if ended:
                     models.update(zip(ended, model.flat(entries, ended), strict=True))
