@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +18,7 @@ import torch
 from roambench.contract.errors import FleetError
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.local_training import LocalTraining
-from roambench.fleet.simulated.job import StackedSetting, TrainingJob, WorkerSetting
+from roambench.fleet.simulated.job import StackedSetting, TrainingJob, TrainingOutcome, WorkerSetting
 from roambench.fleet.simulated.model_rows import ModelRows, free_of_others
 from roambench.fleet.simulated.stacked import StackedTrainer, shared_in
 from roambench.learning.layout import flatten
@@ -34,14 +34,14 @@ pytestmark = [pytest.mark.asyncio, pytest.mark.usefixtures("one_thread")]
 SIZE = flatten(build("mlp", 1, 10)).size
 
 
-def spec(model: str = "mlp") -> LearningSpec:
-    return LearningSpec(model, 1, 10, 0.05, 0.9, 0.0, 2, "", precision="float64")
+def spec(model: str = "mlp", rate: float = 0.05) -> LearningSpec:
+    return LearningSpec(model, 1, 10, rate, 0.9, 0.0, 2, "", precision="float64")
 
 
 def setting_in(
-    folder: Path, model: str = "mlp", device: str = "cpu", compute: str = "float64"
+    folder: Path, model: str = "mlp", device: str = "cpu", compute: str = "float64", rate: float = 0.05
 ) -> StackedSetting:
-    worker = WorkerSetting(spec(model), *files_in(folder), str(folder / "models.bin"), SIZE, 40)
+    worker = WorkerSetting(spec(model, rate), *files_in(folder), str(folder / "models.bin"), SIZE, 40)
     return StackedSetting(worker, 2, device, 1, compute)
 
 
@@ -79,11 +79,11 @@ def jobs_on(rows: ModelRows, **changes: object) -> list[TrainingJob]:
     ]
 
 
-def assert_trained(rows: ModelRows, jobs: list[TrainingJob]) -> None:
+def assert_trained(rows: ModelRows, jobs: list[TrainingJob], rate: float = 0.05) -> None:
     shard = whole_shard()
     for job in jobs:
         part = PARTS[job.device]
-        expected = Learner(spec()).train(
+        expected = Learner(spec(rate=rate)).train(
             Shard(shard.images[part], shard.labels[part]),
             job.training,
             model(1),
@@ -134,13 +134,15 @@ async def test_a_process_that_is_killed_costs_time_and_no_model(tmp_path: Path) 
 
 
 @asynccontextmanager
-async def sharing(folder: Path, runs: int) -> AsyncIterator[list[tuple[StackedTrainer, ModelRows]]]:
+async def sharing(
+    folder: Path, runs: int, rates: Sequence[float] = (0.05,) * 4
+) -> AsyncIterator[list[tuple[StackedTrainer, ModelRows]]]:
     """Runs that meet in the folder; at the end their process is gone."""
     meeting: list[tuple[StackedTrainer, ModelRows]] = []
     with shared_in(folder):
         for number in range(runs):
             (folder / str(number)).mkdir()
-            setting = setting_in(folder / str(number))
+            setting = setting_in(folder / str(number), rate=rates[number])
             rows = ModelRows(folder / str(number) / "models.bin", SIZE, 40, create=True, precision="float64")
             meeting.append((StackedTrainer(setting, folder / str(number)), rows))
     try:
@@ -156,21 +158,46 @@ def _gone(process_ids: set[int]) -> None:
     assert not any(psutil.pid_exists(pid) for pid in process_ids)
 
 
+async def at_once(
+    meeting: list[tuple[StackedTrainer, ModelRows]], work: list[list[TrainingJob]]
+) -> list[list[TrainingOutcome] | BaseException]:
+    """What comes of each run's jobs, all ordered while their process is busy."""
+    (process,) = {trainer.process_id for trainer, _ in meeting}
+    os.kill(process, signal.SIGSTOP)
+    orders = [
+        asyncio.create_task(trainer.train(jobs)) for (trainer, _), jobs in zip(meeting, work, strict=True)
+    ]
+    await asyncio.sleep(0.2)  # they are in its sockets
+    os.kill(process, signal.SIGCONT)
+    return await asyncio.gather(*orders, return_exceptions=True)
+
+
 async def test_what_runs_want_while_their_process_is_busy_is_one_stack(tmp_path: Path) -> None:
     async with sharing(tmp_path, 3) as meeting:
-        (process,) = {trainer.process_id for trainer, _ in meeting}
         work = [jobs_on(rows)[:2] for _, rows in meeting]
-        os.kill(process, signal.SIGSTOP)
-        orders = [
-            asyncio.create_task(trainer.train(jobs)) for (trainer, _), jobs in zip(meeting, work, strict=True)
-        ]
-        await asyncio.sleep(0.2)  # they are in its sockets
-        os.kill(process, signal.SIGCONT)
-        for order, jobs, (_, rows) in zip(orders, work, meeting, strict=True):
-            assert [told.refused for told in await order] == ["", ""]
+        for outcomes, jobs, (_, rows) in zip(await at_once(meeting, work), work, meeting, strict=True):
+            assert not isinstance(outcomes, BaseException), outcomes
+            assert [told.refused for told in outcomes] == ["", ""]
             assert_trained(rows, jobs)
     # Six models of at most two at a time.
     assert (tmp_path / "stacked.log").read_text().splitlines()[-1:] == ["6 trainings in 3 stacks"]
+
+
+async def test_runs_with_other_settings_and_runs_that_make_a_stack_fail_harm_no_run(tmp_path: Path) -> None:
+    """One asks for a device that is not there; the images of one are cut off, which kills the process."""
+    rates = [0.05, 0.2, 0.05, 0.05]
+    async with sharing(tmp_path, 4, rates) as meeting:
+        work = [jobs_on(rows) for _, rows in meeting]
+        work[2][0] = replace(work[2][0], device=99)
+        os.truncate(tmp_path / "3" / "images.npy", 200)
+        found = await at_once(meeting, work)
+        for number in (0, 1):
+            assert not isinstance(found[number], BaseException), found[number]
+            assert_trained(meeting[number][1], work[number], rates[number])
+        assert isinstance(found[2], FleetError)
+        assert "out of bounds" in str(found[2])
+        assert isinstance(found[3], FleetError)
+        assert "cannot start" in str(found[3])
 
 
 async def test_a_run_that_goes_or_is_refused_and_a_process_that_is_killed_harm_no_other_run(

@@ -59,7 +59,12 @@ class StackedTrainer:
     async def start(self) -> None:
         """Wait until it has tried the model; FleetError says what it cannot load, stack or find."""
         for _ in range(ATTEMPTS):
-            reader, writer = self._line = await self._connected()
+            try:
+                reader, writer = self._line = await self._connected()
+            except OSError as error:
+                raise FleetError(
+                    f"{self._folder}: the stacked backend cannot start: {error.strerror}"
+                ) from None
             with contextlib.suppress(ConnectionError):
                 writer.write(self._setting.to_json().encode() + b"\n")
                 if answer := await _answer(reader):
