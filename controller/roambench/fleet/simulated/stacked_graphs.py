@@ -6,6 +6,7 @@ Not yet run on a GPU.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Final
 
 import torch
@@ -13,6 +14,12 @@ from torch import Tensor
 
 #: Steps of a shape before its capture: what libraries set up at first use, they have set up.
 _WARM: Final = 2
+
+
+@cache
+def _aside() -> torch.cuda.Stream:
+    """The one stream for captures: libraries keep a workspace for each."""
+    return torch.cuda.Stream()  # type: ignore[no-untyped-call]
 
 
 class GraphedStep:
@@ -46,7 +53,7 @@ class GraphedStep:
         """Record the kernels of a step without running them."""
         places = tuple(values.clone() for values in inputs)
         try:
-            graph, aside = torch.cuda.CUDAGraph(), torch.cuda.Stream()  # type: ignore[no-untyped-call]
+            graph, aside = torch.cuda.CUDAGraph(), _aside()
             aside.wait_stream(torch.cuda.current_stream())
             # `torch.cuda.graph` would collect garbage and empty the cache for every stack.
             with torch.cuda.stream(aside):

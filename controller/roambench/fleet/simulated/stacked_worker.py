@@ -166,12 +166,11 @@ class StackedServer:
         async with await asyncio.start_unix_server(self._heard, sock=listening):
             while True:
                 await self._wake.wait()
-                if requests := self._taken():
+                self._wake.clear()
+                while requests := self._taken():
                     for request in requests:
                         request.say({})
                     await self._in_thread(requests)
-                else:
-                    self._wake.clear()
 
     def _taken(self) -> list[_Request]:
         """Take the request that has waited longest, and those that train with it."""
@@ -187,7 +186,11 @@ class StackedServer:
         return taken
 
     async def _in_thread(self, requests: list[_Request]) -> None:
-        """Answer all; where one of several makes them fail, each is tried alone."""
+        """Answer all; where one of several makes them fail, each is tried alone. A run that has gone is left
+        out: its rows may be others' to write."""
+        requests = [request for request in requests if not request.writer.is_closing()]
+        if not requests:
+            return
         work = [(request.run, job) for request in requests for job in request.jobs]
         threads = min(os.cpu_count() or 1, sum(run.setting.threads for run in self._runs))
 
@@ -241,7 +244,7 @@ class StackedServer:
             self._pending = [request for request in self._pending if request.writer is not writer]
             if run is not None:
                 self._runs.remove(run)
-                # After what it trains now. The run may be resumed and its rows be others' to write.
+                # After what it trains now.
                 await asyncio.get_running_loop().run_in_executor(self._thread, run.rows.leave)
 
     async def _opened(self, text: bytes, writer: asyncio.StreamWriter) -> StackedRun | None:
