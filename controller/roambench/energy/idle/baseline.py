@@ -122,7 +122,7 @@ def _idling(samples: PowerSamples, spans: Sequence[PhaseSpan], window: MeterWind
     inside = np.zeros(len(samples), dtype=np.bool_)
     for span in spans:
         if span.phase in BASELINE_PHASES:
-            inside |= (samples.ns - round((window.support_s + MARGIN_S) * 1e9) >= span.start_ns) & (
-                samples.ns + round(MARGIN_S * 1e9) <= span.end_ns
-            )
+            first = np.searchsorted(samples.ns, span.start_ns + round((window.support_s + MARGIN_S) * 1e9))
+            last = np.searchsorted(samples.ns, span.end_ns - round(MARGIN_S * 1e9), "right")
+            inside[first:last] = True
     return PowerSamples(samples.ns[inside], samples.watts[inside])

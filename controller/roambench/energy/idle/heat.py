@@ -88,12 +88,13 @@ def _responses(edges_s: Floats, at_s: Floats, taus_s: Sequence[float]) -> Iterat
         yield from (np.zeros_like(at_s) for _ in taus_s)
         return
     edge = places(edges_s, at_s, "right") - 1
-    before, edge = edge < 0, np.maximum(edge, 0)
+    before, edge = int(np.searchsorted(at_s, edges_s[0])), np.maximum(edge, 0)
     targets = [float(k % 2 == 0) for k in range(len(edges_s))]
     past_s, target_of = np.maximum(at_s - edges_s[edge], 0.0), np.array(targets)[edge]
     for tau_s in taus_s:
         states = [0.0]
         for target, fade in zip(targets, np.exp(-np.diff(edges_s) / tau_s).tolist(), strict=False):
             states.append((states[-1] - target) * fade + target)
-        shape = target_of + np.subtract(states, targets)[edge] * np.exp(-past_s / tau_s)
-        yield np.where(before, 0.0, shape)
+        shape = target_of + np.subtract(states, targets)[edge] * np.exp(past_s / -tau_s)
+        shape[:before] = 0.0
+        yield shape

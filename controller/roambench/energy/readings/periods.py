@@ -60,7 +60,7 @@ def _periods_of(at_s: Floats, period_s: float) -> Indices | None:
     due_s = period_s * np.concatenate(([0.0], np.cumsum(periods)))
     lines = min(len(at_s), _NEAR_LINES)
     late_s = (at_s - due_s)[: len(at_s) // lines * lines].reshape(-1, lines)
-    late_s -= np.median(late_s, axis=1, keepdims=True)
+    late_s -= np.sort(late_s, axis=1)[:, (lines - 1) // 2 : lines // 2 + 1].mean(axis=1, keepdims=True)
     return periods if _median_below(np.abs(late_s), REGULAR * period_s) else None
 
 
