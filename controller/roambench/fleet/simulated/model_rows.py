@@ -22,7 +22,7 @@ from roambench.fleet.left_processes import LeftProcesses
 
 #: How much of the file a process keeps mapped before it lets go of all of it; the kernel keeps what it has
 #: memory for, and to map a model again costs 0.1 ms.
-RESIDENT_BYTES: Final = 96 * 1024 * 1024
+RESIDENT_BYTES: Final = 48 * 1024 * 1024
 
 #: Of rows that only a checkpoint keeps; with more of them another one is due.
 MOST_KEPT_BYTES: Final = 256 * 1024 * 1024
