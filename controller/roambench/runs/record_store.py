@@ -40,7 +40,7 @@ CREATE TABLE IF NOT EXISTS dead_letter (
     PRIMARY KEY (device, spool_uuid, seq)
 ) WITHOUT ROWID;
 """
-#: Records of a kind among so many numbers of a spool are joined by SQLite, which takes a quarter of what a
+#: Records of a kind within this many numbers of a spool are joined by SQLite, which takes a quarter of what a
 #: row each takes. All are as long as the first, and bytes stay what they are when they are texts in between.
 _NUMBERS: Final = 100_000
 _NEXT_NUMBER = "SELECT min(seq) FROM record WHERE device = ? AND spool_uuid = ? AND seq > ?"
