@@ -115,7 +115,9 @@ def kept() -> list[tuple[str, str]]:
 def test_three_figures_of_each_page_follow_from_the_rows_kept_beside_it(study: str, scale: str) -> None:
     catalogue = tomllib.loads((ROOT / "experiments" / "reproduction.toml").read_text("utf-8"))
     (known,) = [one for one in catalogue["study"] if one["name"] == study]
-    rows, compared = rows_of(KEPT / f"{study}-{scale}.csv"), 0
+    # A run that goes on has figures so far, which no claim is of.
+    rows = [row for row in rows_of(KEPT / f"{study}-{scale}.csv") if "so far" not in row.values()]
+    compared = 0
     for row in rows_of(KEPT / "claims.csv"):
         if (row["study"], row["scale"]) != (study, scale):
             continue
@@ -135,7 +137,9 @@ def test_three_figures_of_each_page_follow_from_the_rows_kept_beside_it(study: s
             assert found == pytest.approx([*means, lead], abs=1.6 * step), row["claim"]
             compared += 3
             seeds = {seed for seed, _ in pairs} - {""}
-            if seeds:
+            if len(seeds) == 1:
+                assert row["lead ± (95 %)"] == "", row["claim"]
+            elif seeds:
                 sides = (
                     [mean(figures[side] for one, figures in pairs if one == seed) for seed in sorted(seeds)]
                     for side in (0, 1)
