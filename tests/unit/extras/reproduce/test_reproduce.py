@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import random
 import re
@@ -12,9 +11,7 @@ from pathlib import Path
 
 import pytest
 from scipy import stats
-from typer.testing import CliRunner
 
-from roambench.cli.main import app
 from roambench.contract.errors import ConfigError, RunError
 from roambench.experiment.sections import Experiment
 from roambench.extras.papers.alike import leaves
@@ -467,70 +464,3 @@ def test_a_catalogue_with_mistakes_names_all_of_them(tmp_path: Path) -> None:
     assert "study a: small: file: none.toml does not exist" in told
     assert "study a: gap.small: expected what small has less of than the paper" in told
     assert "metric final_acuracy: unknown, did you mean final_accuracy?" in told
-
-
-def test_the_list_is_printed_for_people_and_for_programs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
-    plain = CliRunner().invoke(app, ["reproduce", "--list"])
-    assert plain.exit_code == 0
-    assert "Table 9: Accuracy by number of devices and access points  [mohawk-scale]" in plain.stdout
-    # Each row says what ran, when, and what came out; each study where its data are.
-    rows = re.split(r"\n(?=  \S)", plain.stdout.split("\nStudies: ")[0])[1:]
-    assert all(
-        re.search(r"(small|medium|full), \d{4}-\d\d-\d\d: (\d|curves).*; data: \w|nothing ran", row)
-        for row in rows
-    )
-    (table,) = [row for row in rows if "Table 5: " in row and "[mohawk]" in row]
-    assert "3 fitted, not reproduced" in table
-    studies = " ".join(plain.stdout.split("\nStudies: ")[1].split())
-    scales = re.findall(r" (?:small|medium|full): (.*?)(?= (?:small|medium|full): |$)", studies)
-    assert len(scales) > 20
-    assert all(re.match(r"(ran until \d|not run here).*; takes .*; data: ", one) for one in scales)
-    assert "not timed" not in plain.stdout
-    found = json.loads(CliRunner().invoke(app, ["reproduce", "--list", "--json"]).stdout)
-    (row,) = [item for item in found["items"] if item["item"] == "Fig. 8" and item["paper"] == "MIDDLE"]
-    assert row["study"] is None
-    assert row["missing"]
-    assert row["ran"] == []
-    (row,) = [item for item in found["items"] if item["item"] == "Figs. 9 to 13"]
-    assert sum(row["ran"][0]["outcomes"].values()) == 7
-
-
-def test_a_study_is_run_and_has_its_page_and_the_same_command_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "experiments").mkdir()
-    (tmp_path / "experiments" / "sweep.toml").write_text(
-        SWEEP.replace("seeds = 4", "seeds = 2")
-        .replace(', "macfl"]', "]")
-        .replace("[2, 3]", "[2]")
-        .replace('"rounds_to_0.8"', '"aggregated_per_step"')
-    )
-    (tmp_path / "experiments" / "reproduction.toml").write_text(
-        '[[study]]\nname = "few"\ntitle = "Few"\ngap.small = "much"\n'
-        'small = { file = "sweep.toml", lasts = "1 min" }\n'
-        '[[study.claim]]\nsays = "MOHAWK aggregates more"\nmetric = "aggregated_per_step"\n'
-        'of = { systems = "mohawk" }\nagainst = [{ systems = "hierfavg" }]\nbetter = "more"\n'
-        '[[study]]\nname = "same"\ntitle = "Same"\ngap.small = "much"\n'
-        'small = { file = "sweep.toml", lasts = "1 min" }\n'
-        '[[study.claim]]\nsays = "HierFAVG aggregates more"\nmetric = "aggregated_per_step"\n'
-        'of = { systems = "hierfavg" }\nagainst = [{ systems = "mohawk" }]\nbetter = "more"\n'
-        '[[item]]\npaper = "P"\nlabel = "Table 1"\nshows = "x"\nstudy = "few"\n'
-    )
-    monkeypatch.chdir(tmp_path)
-    ended = CliRunner().invoke(app, ["reproduce", "few", "--pages", "pages", "--jobs", "2"])
-    assert ended.exit_code == 0, ended.output
-    page = (tmp_path / "pages" / "few-small.md").read_text(encoding="utf-8")
-    assert "| MOHAWK aggregates more | " in page
-    assert "What the paper says, and what came out" in page
-    again = CliRunner().invoke(app, ["reproduce", "--pages", "pages"])
-    assert again.output.count("4 finished already, 0 to run") == 2
-    assert again.output.count("4 runs of other studies") == 1
-    # A study that answers for no table or figure asks questions of its own.
-    own = (tmp_path / "pages" / "same-small.md").read_text(encoding="utf-8")
-    assert "What we expected, and what came out" in own
-    assert "1 expectation of ours, no paper's" in own
-    assert "paper says" not in own
-    wrong = CliRunner().invoke(app, ["reproduce", "few", "--scale", "full"])
-    assert isinstance(wrong.exception, ConfigError)
-    assert "few: no sweep at scale full: expected one of small" in str(wrong.exception)

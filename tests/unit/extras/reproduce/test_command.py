@@ -1,0 +1,92 @@
+"""`roambench reproduce` as a command: its list, and a study that is run and goes on."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from roambench.cli.main import app
+from roambench.contract.errors import ConfigError
+
+ROOT = Path(__file__).parents[4]
+SWEEP = """\
+fleet = "rehearsal"
+metrics = ["final_accuracy", "aggregated_per_step"]
+[experiment]
+[experiment.trace]
+generator = "city"
+steps = 6
+parameters = { devices = 20, steps = 12 }
+[experiment.fleet]
+agents = 4
+[grid]
+systems = ["mohawk", "hierfavg"]
+rounds.cloud_every_steps = [2]
+seeds = 2
+"""
+
+
+def test_the_list_is_printed_for_people_and_for_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    plain = CliRunner().invoke(app, ["reproduce", "--list"])
+    assert plain.exit_code == 0
+    assert "Table 9: Accuracy by number of devices and access points  [mohawk-scale]" in plain.stdout
+    # Each row says what ran, when, and what came out; each study where its data are.
+    rows = re.split(r"\n(?=  \S)", plain.stdout.split("\nStudies: ")[0])[1:]
+    assert all(
+        re.search(r"(small|medium|full), \d{4}-\d\d-\d\d: (\d|curves).*; data: \w|nothing ran", row)
+        for row in rows
+    )
+    (table,) = [row for row in rows if "Table 5: " in row and "[mohawk]" in row]
+    assert "3 fitted, not reproduced" in table
+    studies = " ".join(plain.stdout.split("\nStudies: ")[1].split())
+    scales = re.findall(r" (?:small|medium|full): (.*?)(?= (?:small|medium|full): |$)", studies)
+    assert len(scales) > 20
+    assert all(re.match(r"(ran until \d|not run here).*; takes .*; data: ", one) for one in scales)
+    assert "not timed" not in plain.stdout
+    found = json.loads(CliRunner().invoke(app, ["reproduce", "--list", "--json"]).stdout)
+    (row,) = [item for item in found["items"] if item["item"] == "Fig. 8" and item["paper"] == "MIDDLE"]
+    assert row["study"] is None
+    assert row["missing"]
+    assert row["ran"] == []
+    (row,) = [item for item in found["items"] if item["item"] == "Figs. 9 to 13"]
+    assert sum(row["ran"][0]["outcomes"].values()) == 7
+
+
+def test_a_study_is_run_and_has_its_page_and_the_same_command_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "experiments").mkdir()
+    (tmp_path / "experiments" / "sweep.toml").write_text(SWEEP)
+    (tmp_path / "experiments" / "reproduction.toml").write_text(
+        '[[study]]\nname = "few"\ntitle = "Few"\ngap.small = "much"\n'
+        'small = { file = "sweep.toml", lasts = "1 min" }\n'
+        '[[study.claim]]\nsays = "MOHAWK aggregates more"\nmetric = "aggregated_per_step"\n'
+        'of = { systems = "mohawk" }\nagainst = [{ systems = "hierfavg" }]\nbetter = "more"\n'
+        '[[study]]\nname = "same"\ntitle = "Same"\ngap.small = "much"\n'
+        'small = { file = "sweep.toml", lasts = "1 min" }\n'
+        '[[study.claim]]\nsays = "HierFAVG aggregates more"\nmetric = "aggregated_per_step"\n'
+        'of = { systems = "hierfavg" }\nagainst = [{ systems = "mohawk" }]\nbetter = "more"\n'
+        '[[item]]\npaper = "P"\nlabel = "Table 1"\nshows = "x"\nstudy = "few"\n'
+    )
+    monkeypatch.chdir(tmp_path)
+    ended = CliRunner().invoke(app, ["reproduce", "few", "--pages", "pages", "--jobs", "2"])
+    assert ended.exit_code == 0, ended.output
+    page = (tmp_path / "pages" / "few-small.md").read_text(encoding="utf-8")
+    assert "| MOHAWK aggregates more | " in page
+    assert "What the paper says, and what came out" in page
+    again = CliRunner().invoke(app, ["reproduce", "--pages", "pages"])
+    assert again.output.count("4 finished already, 0 to run") == 2
+    assert again.output.count("4 runs of other studies") == 1
+    # A study that answers for no table or figure asks questions of its own.
+    own = (tmp_path / "pages" / "same-small.md").read_text(encoding="utf-8")
+    assert "What we expected, and what came out" in own
+    assert "1 expectation of ours, no paper's" in own
+    assert "paper says" not in own
+    wrong = CliRunner().invoke(app, ["reproduce", "few", "--scale", "full"])
+    assert isinstance(wrong.exception, ConfigError)
+    assert "few: no sweep at scale full: expected one of small" in str(wrong.exception)
