@@ -118,9 +118,15 @@ SPREAD := --dist loadfile --no-loadscope-reorder --randomly-seed=$(ORDER)
 # which much waits for device time or a browser: four files at once keep two cores busy. What measures the machine is
 # alone.
 USUAL := not slow and not hardware and not hosts and not alone
-test: check servers
-	$(BIN)/pytest -q -n $(WORKERS) $(SPREAD) --durations=15 $(if $(CI),--cov) -m "$(USUAL)" $(PURE)
-	$(BIN)/pytest -n $$(($(WORKERS) * 2)) $(SPREAD) --durations=40 -m "$(USUAL)" $(addprefix --ignore=,$(PURE))
+TOGETHER = $(BIN)/pytest $(SPREAD) -m "$(USUAL)"
+test: test-alone
+.PHONY: test-pure test-rest test-alone
+test-pure: check servers
+	$(TOGETHER) -q -n $(WORKERS) --durations=15 $(if $(CI),--cov) $(PURE)
+test-rest: test-pure
+	$(TOGETHER) -n $$(($(WORKERS) * 2)) --durations=40 $(addprefix --ignore=,$(PURE))
+# `make -j2 test test-hosts` (.ci/run): hosts beside the others, none beside these.
+test-alone: test-rest $(filter test-hosts,$(MAKECMDGOALS))
 	$(BIN)/pytest --randomly-seed=$(ORDER) --durations=15 -m "alone and not slow and not hardware" tests/local
 
 coverage: test-setup
