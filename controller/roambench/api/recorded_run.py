@@ -237,7 +237,7 @@ class Run:
     @cached_property
     def readings(self) -> Columns:
         """Every line of every meter, as it came."""
-        return Columns(tables.readings_table(self._evidence.energy))
+        return Columns(tables.readings_by_board(self._evidence.energy).read_all().unify_dictionaries())
 
     @cached_property
     def samples(self) -> Columns:
@@ -255,7 +255,8 @@ class Run:
     def health(self) -> Columns:
         """The state of the boards themselves, every few seconds: load, temperature, throttling."""
         with RunFolder.open(self.path) as folder:
-            return Columns(tables.host_table(on_one_clock(folder, self._evidence.records, folder.records)))
+            clocked = on_one_clock(folder, self._evidence.records, folder.records)
+            return Columns(tables.host_by_board(clocked).read_all())
 
     @cached_property
     def exchanges(self) -> Columns:

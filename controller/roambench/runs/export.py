@@ -31,15 +31,16 @@ def export_run(folder: RunFolder, *, nominal_s: float | None = None) -> list[Pat
 
 def measured_tables(
     folder: RunFolder, records: EventLog, *, nominal_s: float | None = None
-) -> dict[str, pa.Table]:
-    """The five tables, and the transfers among agents where there were any, by their files' stems."""
+) -> dict[str, pa.Table | pa.RecordBatchReader]:
+    """The five tables, the long ones as readers of one board at a time, and the transfers among agents where
+    there were any, by their files' stems."""
     energy = energy_of(folder, records, nominal_s=nominal_s)
     found = {
-        "readings": tables.readings_table(energy),
+        "readings": tables.readings_by_board(energy),
         "phases": tables.phases_table(energy),
         "ledger": tables.ledger_table(energy),
         "steps": tables.steps_table(records),
-        "host": tables.host_table(on_one_clock(folder, records, folder.records)),
+        "host": tables.host_by_board(on_one_clock(folder, records, folder.records)),
     }
     if energy is not None and records.count(MixingPlanned):
         found["exchanges"] = tables.exchanges_table(folder.info.device_names, records)

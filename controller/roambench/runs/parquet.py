@@ -11,8 +11,14 @@ from roambench.contract.whole_file import replaced
 from roambench.runs.database import naming
 
 
-def write_table(path: Path, table: pa.Table) -> Path:
-    """RunError where the file cannot be written."""
-    with naming(path), replaced(path) as draft, draft.open("wb") as file:  # Arrow takes only names in UTF-8
-        pq.write_table(table, file, compression="zstd")
+def write_table(path: Path, table: pa.Table | pa.RecordBatchReader) -> Path:
+    """A reader's batches are written one by one. RunError where the file cannot be written."""
+    with (
+        naming(path),
+        replaced(path) as draft,
+        draft.open("wb") as file,  # Arrow takes only names in UTF-8
+        pq.ParquetWriter(file, table.schema, compression="zstd") as writer,
+    ):
+        for part in [table] if isinstance(table, pa.Table) else table:
+            writer.write(part)
     return path

@@ -6,10 +6,11 @@ Every column says its unit and what it holds in its metadata, here and in the Pa
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
 from roambench.contract.metric import ACCURACY
@@ -87,22 +88,15 @@ def _of(record: type[Any], described: columns.Columns) -> RecordColumns:
 
 PHASES: Final = _of(PhaseSpan, columns.PHASES)
 LEDGER: Final = _of(LedgerRow, columns.LEDGER)
-_HOST: Final = RecordColumns.of(HostSample)
 HOST: Final = columns.described(
-    pa.schema([pa.field("device", pa.string()), *_HOST.schema]),
-    columns.HOST,
+    pa.schema([pa.field("device", pa.string()), *RecordColumns.of(HostSample).schema]), columns.HOST
 )
 
 
-def readings_table(energy: RunEnergy | None) -> pa.Table:
-    """Every reading as the meter said it, in device time, board after board."""
-    found = []
-    for device in energy.devices if energy else ():
-        lines = device.readings
-        names = pa.DictionaryArray.from_arrays(pa.array([0] * len(lines), pa.int32()), [device.device])
-        values = [getattr(lines, field.name) for field in list(READINGS)[1:]]
-        found.append(pa.table([names, *(pa.array(value) for value in values)], schema=READINGS))
-    return pa.concat_tables(found).unify_dictionaries() if found else READINGS.empty_table()
+def readings_by_board(energy: RunEnergy | None) -> pa.RecordBatchReader:
+    """Every reading as the meter said it, in device time, board after board: one board is read at a time."""
+    lines = ((device.device, vars(device.readings)) for device in (energy.devices if energy else ()))
+    return _by_board(READINGS, lines)
 
 
 def phases_table(energy: RunEnergy | None) -> pa.Table:
@@ -158,9 +152,19 @@ def exchanges_table(names: Sequence[str], log: EventLog) -> pa.Table:
     return pa.Table.from_pylist(rows, EXCHANGES)
 
 
-def host_table(store: Records) -> pa.Table:
-    """Return how the boards themselves were, every few seconds."""
-    samples = {device: list(store.host_samples(device)) for device in store.devices()}
-    table = _HOST.table([sample for ours in samples.values() for sample in ours])
-    names = [device for device, ours in samples.items() for _ in ours]
-    return table.add_column(0, "device", pa.array(names, pa.string())).cast(HOST)
+def host_by_board(store: Records) -> pa.RecordBatchReader:
+    """The boards' own state, every few seconds; one board is read at a time."""
+    return _by_board(HOST, ((device, store.host_table(device)) for device in store.devices()))
+
+
+def _by_board(schema: pa.Schema, boards: Iterator[tuple[str, Any]]) -> pa.RecordBatchReader:
+    """A batch of each board: its name, and columns of its values by their names."""
+    of_board, *others = schema
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for name, values in boards:
+            found = [pa.array(np.ascontiguousarray(values[field.name]), field.type) for field in others]
+            names = pa.DictionaryArray.from_arrays(np.zeros(len(found[0]), np.int32), [name])
+            yield pa.RecordBatch.from_arrays([names.cast(of_board.type), *found], schema=schema)
+
+    return pa.RecordBatchReader.from_batches(schema, batches())

@@ -95,6 +95,16 @@ def test_host_samples_are_exported_as_they_came_in_order_of_time(run):
     assert math.isnan(early["temperature_c"])
 
 
+def test_tables_of_many_boards_are_written_one_board_at_a_time(run):
+    """A month of 36 boards has 96 million readings."""
+    for board in ("pi-01", "pi-02"):
+        run.records.insert(board, "t", [(1, RecordKind.HOST, HostSample(S).to_bytes())])
+    export_run(run)
+    file = pq.ParquetFile(run.path / "host.parquet")
+    assert file.num_row_groups == 2
+    assert file.read()["device"].to_pylist() == ["pi-01", "pi-02"]
+
+
 def test_readings_are_exported_raw_and_steps_with_what_is_unknown_as_null(run):
     export_run(run)
     readings = pq.read_table(run.path / "readings.parquet")

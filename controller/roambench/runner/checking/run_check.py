@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from roambench.contract.errors import RoambenchError, RunError
@@ -166,7 +167,8 @@ def _tables(folder: RunFolder, log: EventLog) -> Iterator[CheckFinding]:
                 path.name, CheckOutcome.DIFFERS, (f"not a table: {str(error).splitlines()[0]}",)
             )
             continue
-        yield compared(path.name, list(differing_rows(recorded, table)))
+        now = table if isinstance(table, pa.Table) else table.read_all()
+        yield compared(path.name, list(differing_rows(recorded, now)))
     if modelled is not None and (folder.path / "summary.json").is_file():
         recorded = read_whole(dict[str, Any], folder.path / "summary.json", finite=False)
         yield compared("summary.json", list(differing_values(recorded, modelled[1])))
