@@ -83,6 +83,8 @@ def differing_rows(recorded: pa.Table, now: pa.Table) -> Iterator[str]:
 
 
 def _wrong_rows(recorded: pa.ChunkedArray, now: pa.ChunkedArray) -> Any:
+    if recorded.equals(now):  # no Python object for each of 100 million rows
+        return np.zeros(0, np.int64)
     if pa.types.is_floating(now.type) and pa.types.is_floating(recorded.type):
         left, right = (column.to_numpy().astype(float) for column in (recorded, now))
         scale = np.maximum(np.abs(left), np.abs(right))
