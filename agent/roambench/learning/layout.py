@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,9 @@ from torch.nn.parameter import is_lazy
 
 from roambench.contract.errors import ModelError
 from roambench.contract.orders import Vector
+
+#: Buffers whose first values are known where a module was built without values.
+_OF_NORMS: Final = ("running_mean", "running_var", "num_batches_tracked", "_u", "_v")
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +172,14 @@ def misfits_of(module: nn.Module) -> list[str]:
         elif entry.dtype not in (torch.float32, torch.float16, torch.bfloat16, dtype_of(module)):
             kept = "" if isinstance(entry, nn.Parameter) else ", or a buffer with persistent=False"
             problems.append(f"{name}: expected float32, in which models travel{kept}, got {entry.dtype}")
+    for name, tensor in (*module.named_parameters(), *module.named_buffers()):
+        if tensor.layout is not torch.strided:
+            problems.append(f"{name}: expected a dense tensor, got {tensor.layout}")
+        elif isinstance(tensor, nn.Parameter):
+            if not tensor.requires_grad:
+                problems.append(f"{name}: expected a trained parameter or a buffer, got a frozen parameter")
+        elif tensor.is_meta and not name.endswith(_OF_NORMS):
+            problems.append(f"{name}: expected a buffer with values, got one on the meta device")
     return [*problems, *_views_of(module)]
 
 
@@ -176,7 +187,7 @@ def _views_of(module: nn.Module) -> Iterator[str]:
     """Parameters and buffers whose values share memory with another tensor's."""
     spans: dict[str, tuple[int, int, int]] = {}
     for name, tensor in (*module.named_parameters(), *module.named_buffers()):
-        if is_lazy(tensor) or tensor.is_meta:
+        if is_lazy(tensor) or tensor.is_meta or tensor.layout is not torch.strided:
             continue
         kind, remedy = "buffer", "clone() it"
         if isinstance(tensor, nn.Parameter):

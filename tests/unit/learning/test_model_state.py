@@ -270,6 +270,20 @@ def test_buffers_that_are_views_are_refused_with_what_they_view() -> None:
     )
 
 
+def test_what_would_be_zeros_or_could_not_be_trained_is_refused() -> None:
+    """The values of a user's buffers are not drawn, and a frozen parameter has no gradient."""
+    module = Buffered(places=torch.arange(3, device="meta"), graph=torch.eye(2).to_sparse())
+    module.norm = nn.BatchNorm1d(2, device="meta")
+    module.fc.bias.requires_grad_(False)
+    with pytest.raises(ConfigError) as refused:
+        refuse_misfits("model 'x'", module)
+    assert list(refused.value.problems) == [
+        "model 'x': fc.bias: expected a trained parameter or a buffer, got a frozen parameter",
+        "model 'x': places: expected a buffer with values, got one on the meta device",
+        "model 'x': graph: expected a dense tensor, got torch.sparse_coo",
+    ]
+
+
 @pytest.mark.parametrize("lazy", [nn.LazyLinear(3), nn.Sequential(nn.Linear(2, 2), nn.LazyBatchNorm1d())])
 def test_lazy_modules_are_refused_by_the_name_of_what_has_no_shape(lazy: nn.Module):
     with pytest.raises(ConfigError, match=r"model 'x': (1\.)?weight has no shape: expected the sizes"):
