@@ -22,7 +22,7 @@ from roambench.learning.datasets.dataset import Dataset
 _PARTS: Final = ("train", "test")
 _IMAGES: Final = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".webp")
 _MOST_BYTES: Final = 16 << 20
-_MOST_CLASSES: Final = 1000
+_MOST_CLASSES: Final = 100_000
 _DIGITS_RATE_HZ: Final = 8_000
 _RECORDING: Final = re.compile(r"([0-9])_(\w+)_([0-9]{1,6})\.wav")
 _TESTED: Final = 5  # of a speaker's recordings of a digit: numbers 0 to 4
@@ -60,8 +60,14 @@ def load_images(folder: Path | None) -> Dataset:
         for path in paths
         if path.suffix.lower() not in _IMAGES
     ]
+    problems += [
+        f"{path}: expected images in a folder of their class"
+        for part in _PARTS
+        for path in sorted((folder / part).iterdir())
+        if path.suffix.lower() in _IMAGES and not path.is_dir()
+    ]
     if not 0 < len(classes) <= _MOST_CLASSES:
-        problems.append(f"{folder}: {len(classes)} classes, expected 1 to {_MOST_CLASSES}")
+        problems.append(f"{folder}: {len(classes)} classes, expected 1 to {_MOST_CLASSES:,}")
     if problems:
         raise ConfigError(problems)
     train, test = ([path for name in classes for path in found[part][name]] for part in _PARTS)
@@ -73,10 +79,14 @@ def load_images(folder: Path | None) -> Dataset:
 
 
 def _by_class(part: Path) -> dict[str, list[Path]]:
-    """Files by the folder of their class, those whose names begin with a dot left out."""
+    """Files by the folder of their class, links among them; what a name with a dot in front hides is left
+    out."""
     return {
         each.name: sorted(
-            path for path in each.rglob("*") if path.is_file() and not path.name.startswith(".")
+            path
+            for path in each.rglob("*")
+            if (path.is_file() or path.is_symlink())
+            and not any(name.startswith(".") for name in path.relative_to(part).parts)
         )
         for each in part.iterdir()
         if each.is_dir() and not each.name.startswith(".")

@@ -57,6 +57,8 @@ def _planes(content: bytes, where: str) -> Bytes:
             if image.width * image.height > _MOST_PIXELS:
                 raise DataError(f"{where}: {image.width}x{image.height} pixels are too many")
             grey = image.mode in ("1", "L", "LA", "I", "I;16")
+            if image.mode == "I;16":  # Pillow would cut it off at 255
+                image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
             whole = image.convert("L" if grey else "RGB")
             if max(whole.size) > IMAGE_SIDE:
                 whole = whole.resize((IMAGE_SIDE, IMAGE_SIDE), Image.Resampling.BILINEAR)
@@ -64,7 +66,7 @@ def _planes(content: bytes, where: str) -> Bytes:
     except DataError:
         raise
     except Exception as error:  # a decoder of foreign bytes may raise anything
-        raise DataError(f"{where}: not an image ({error})") from None
+        raise DataError(f"{where}: not an image ({str(error).partition(' <')[0]})") from None
     planes = pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)
     black = np.zeros((len(planes), IMAGE_SIDE, IMAGE_SIDE), np.uint8)
     top, left = (IMAGE_SIDE - planes.shape[1]) // 2, (IMAGE_SIDE - planes.shape[2]) // 2

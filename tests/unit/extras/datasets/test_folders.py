@@ -73,11 +73,53 @@ def test_all_mistakes_of_a_folder_are_told_at_once(photographs: Path) -> None:
         load_dataset("imagefolder", photographs / "none")
 
 
+def test_files_that_no_class_would_have_are_told(photographs: Path) -> None:
+    _image(photographs / "elsewhere/1.png", np.zeros((32, 32)))
+    (photographs / "train/leaf/more").symlink_to(photographs / "elsewhere")
+    _image(photographs / "test/loose.png", np.zeros((32, 32)))
+    with pytest.raises(ConfigError) as refused:
+        load_dataset("imagefolder", photographs)
+    assert refused.value.problems == (
+        f"{photographs / 'train/leaf/more'}: expected an image (.bmp, .gif, .jpeg, .jpg, .png, .webp)",
+        f"{photographs / 'test/loose.png'}: expected images in a folder of their class",
+    )
+    (photographs / "test/loose.png").unlink()
+    (photographs / "train/leaf/more").rename(photographs / "train/leaf/more.png")
+    with pytest.raises(DataError, match=r"leaf/more\.png: cannot be read"):
+        load_dataset("imagefolder", photographs)
+
+
+def test_hidden_folders_are_left_out_and_links_to_files_are_read(photographs: Path) -> None:
+    _image(photographs / "train/leaf/.ipynb_checkpoints/0-checkpoint.png", np.zeros((32, 32)))
+    (photographs / "train/leaf/9.png").symlink_to(photographs / "train/leaf/0.png")
+    assert load_dataset("imagefolder", photographs).train_labels.tolist() == [0] * 4 + [1] * 4
+
+
+def test_images_of_16_bits_have_their_grey_levels(tmp_path: Path) -> None:
+    levels = np.linspace(0, 65535, 1024).reshape(32, 32).astype(np.uint16)
+    for part in ("train", "test"):
+        for name, pixels in (("deep", levels), ("flat", (levels >> 8).astype(np.uint8))):
+            (tmp_path / part / name).mkdir(parents=True)
+            Image.fromarray(pixels).save(tmp_path / part / name / "0.png")
+    deep, flat = load_dataset("imagefolder", tmp_path).train_images
+    np.testing.assert_array_equal(deep, flat)
+
+
+def test_there_may_be_thousands_of_classes(tmp_path: Path) -> None:
+    _image(tmp_path / "0.png", np.zeros((1, 1)))
+    for number in range(1001):
+        for part in ("train", "test"):
+            (tmp_path / part / str(number)).mkdir(parents=True)
+            (tmp_path / part / str(number) / "0.png").hardlink_to(tmp_path / "0.png")
+    assert load_dataset("imagefolder", tmp_path).classes == 1001
+
+
 def test_a_file_that_is_no_image_is_named(photographs: Path) -> None:
     path = photographs / "train/leaf/0.png"
-    path.write_bytes(path.read_bytes()[:40])
-    with pytest.raises(DataError, match=r"train/leaf/0\.png: not an image"):
-        load_dataset("imagefolder", photographs)
+    for content in (path.read_bytes()[:40], b""):
+        path.write_bytes(content)
+        with pytest.raises(DataError, match=r"train/leaf/0\.png: not an image \([^<]*\)$"):
+            load_dataset("imagefolder", photographs)
 
 
 def test_recordings_0_to_4_of_a_digit_test(tmp_path: Path) -> None:
