@@ -57,9 +57,9 @@ def _planes(content: bytes, where: str) -> Bytes:
             if image.width * image.height > _MOST_PIXELS:
                 raise DataError(f"{where}: {image.width}x{image.height} pixels are too many")
             grey = image.mode in ("1", "L", "LA", "I", "I;16")
-            if image.mode == "I;16":  # Pillow would cut it off at 255
-                image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
             whole = image.convert("L" if grey else "RGB")
+            if image.mode == "I;16":  # Pillow cuts it off at 255
+                whole = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
             if max(whole.size) > IMAGE_SIDE:
                 whole = whole.resize((IMAGE_SIDE, IMAGE_SIDE), Image.Resampling.BILINEAR)
             pixels = np.asarray(whole, np.uint8)
