@@ -145,6 +145,17 @@ def test_a_warm_up_takes_no_more_than_what_the_device_has(spec_of, tmp_path):
     assert answer["samples"] == 10
 
 
+def test_an_error_of_any_kind_in_a_users_model_is_the_trainers_answer(spec_of, monkeypatch, tmp_path):
+    def failing(self: Plain, images: Tensor) -> Tensor:
+        raise AttributeError("no attribute 'head'")
+
+    monkeypatch.setattr(Plain, "forward", failing)
+    write_shard(tmp_path / "shard.safetensors", SHARD)
+    spec = spec_of(Plain, shard=str(tmp_path / "shard.safetensors"))
+    answer = TrainerProcess().answer({"op": "prepare", "spec": spec.to_json().decode()})
+    assert answer == {"refused": "no attribute 'head'"}
+
+
 def test_a_warm_up_takes_steps_of_the_devices_own_first_batch(spec_of, monkeypatch):
     sizes: list[int] = []
 

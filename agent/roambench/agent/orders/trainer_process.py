@@ -15,7 +15,6 @@ from typing import Any
 import torch
 
 from roambench.agent.orders.worker import CodeJob, TrainJob, rss_bytes
-from roambench.contract.errors import RoambenchError
 from roambench.contract.json_values import from_values
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.model_blob import decode, encode
@@ -69,7 +68,7 @@ class TrainerProcess:
                     return smoke()
                 case operation:
                     return {"refused": f"unknown operation {operation!r}"}
-        except (RoambenchError, OSError, ValueError, KeyError, RuntimeError) as error:
+        except Exception as error:  # a user's model may raise anything
             return {"refused": str(error)[:500] or type(error).__name__}
 
     def _prepare(self, spec: LearningSpec) -> dict[str, Any]:
