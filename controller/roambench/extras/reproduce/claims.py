@@ -33,6 +33,8 @@ _ONE_SIDED: Final = 0.025  # of a 95 % interval
 _MOST_PLACES: Final = 6
 _SEED: Final = "seed"
 _NO_SCATTER: Final = 1e-9  # of a lead: the rounding of sums
+_JOULES: Final = "communication_j_per_client"  # until the threshold
+_OF_THE_RUN: Final = ("consumed_j", "wasted_j")
 #: Runs with `values_of` each.
 _Runs = Sequence[tuple[FinishedRun, dict[str, Any]]]
 
@@ -62,9 +64,8 @@ class Difference:
     right.
 
     `half`: of the 95 % interval, None below two seeds; of k leads, that of one below 0 has 100 - 5 / k %.
-    `at_least`: some runs beside them never reached the
-    accuracy, and count with all of their steps: the lead is at least this. `at_most`: so did some of the
-    claim's own, and it is at most this. `ours` and `theirs` are the means of the two.
+    Runs that never reached the accuracy count with all of their steps: `at_least`, so that the lead is at
+    least this, `at_most`, so that it is at most this. `ours` and `theirs` are the means of the two.
     """
 
     against: str
@@ -83,9 +84,10 @@ class Difference:
             return ClaimVerdict.ONE_SEED
         if self.mean and self.half <= _NO_SCATTER * abs(self.mean):
             return ClaimVerdict.ALIKE
-        if self.mean - self.half > 0.0:
+        if self.mean - self.half > 0.0 and not self.at_most:
             return ClaimVerdict.REPRODUCED
-        return ClaimVerdict.WRONG_SIGN if self.mean + self.half < 0.0 else ClaimVerdict.UNDECIDED
+        wrong = self.mean + self.half < 0.0 and not self.at_least
+        return ClaimVerdict.WRONG_SIGN if wrong else ClaimVerdict.UNDECIDED
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +161,7 @@ def claims_table(found: Sequence[Judged], *, ours: bool = False) -> ReportTable:
         f"the claim), mean over the seeds ± half of a 95 % interval; positive where {right}. Runs "
         "are paired by seed and by all that is varied besides. Both outcomes are one-sided tests at 2.5 %; "
         "of k rivals each must be led, and a lead below 0 has the interval of 2.5 % / k (Holm). "
-        "≥, ≤: some never reached the accuracy and count with all of their rounds.",
+        "≥, ≤: some never reached the accuracy and count with all of their rounds; ≷: on both sides.",
         ("expectation" if ours else "claim", "outcome", "ours", "beside", "lead", "seeds"),
         tuple(rows),
         numeric_from=2,
@@ -178,12 +180,13 @@ def is_of(values: Mapping[str, Any], wanted: Values) -> bool:
 
 def figure_of(run: FinishedRun, metric: str) -> tuple[float | None, bool]:
     """A metric of a run, and whether it is only a bound: an accuracy that it never reached counts as all of
-    its rounds."""
+    its rounds, or their joules."""
     value = run.outcome.figure(metric)
     counts_steps = accuracy_in(metric) is not None or metric == "rounds_to_threshold"
     if value is None and counts_steps:
         return run.outcome.figures["rounds"], True
-    return value, False
+    to_accuracy = metric == _JOULES or (metric in _OF_THE_RUN and run.experiment.rounds.stop_at_threshold)
+    return value, to_accuracy and run.outcome.figures["rounds_to_threshold"] is None
 
 
 def shown(metric: str, value: float) -> str:
@@ -201,10 +204,10 @@ def _difference(claim: Claim, against: Values | None, runs: _Runs, varied: set[s
     if against is None:
         beside: dict[tuple[str, ...], tuple[float | None, bool]] = dict.fromkeys(mine, (0.0, False))
     else:
-        beside = {
-            cell: figure_of(run, claim.metric)
-            for cell, run in _by_cell(claim, against, runs, varied - named).items()
-        }
+        others = _by_cell(claim, against, runs, varied - named)
+        if any(mine.get(cell) is run for cell, run in others.items()):
+            raise RunError(f"{claim.says}: a run stands beside itself: expected sides that share no run")
+        beside = {cell: figure_of(run, claim.metric) for cell, run in others.items()}
     there: dict[tuple[str, ...], dict[str, tuple[float, float]]] = {}  # by setting, then by seed
     bounds: dict[tuple[str, ...], tuple[bool, bool]] = {}
     for cell, run in mine.items():
@@ -219,8 +222,8 @@ def _difference(claim: Claim, against: Values | None, runs: _Runs, varied: set[s
     seeds, settings = _alike(there)
     pairs = {seed: [there[setting][seed] for setting in settings] for seed in seeds}
     found = [bounds[seed, *setting] for seed in seeds for setting in settings]
-    at_least = any(other_bound and not bound for bound, other_bound in found)
-    at_most = any(bound and not other_bound for bound, other_bound in found)
+    ours_more, theirs_more = (any(side) for side in zip(*found, strict=True))
+    at_least, at_most = (ours_more, theirs_more) if claim.better == "more" else (theirs_more, ours_more)
     leads = [sign * _mean(ours - theirs for ours, theirs in of_seed) for of_seed in pairs.values()]
     mean, count = _mean(leads), len(leads)
     half = None
@@ -277,7 +280,7 @@ def _lead(metric: str, difference: Difference) -> str:
     row = metric_of(metric)
     assert row is not None, metric
     scale, places, unit = (100.0, 1, " points") if row.share else (1.0, row.places, f" {row.unit}".rstrip())
-    bound = "≥ " if difference.at_least else "≤ " if difference.at_most else ""
+    bound = ("", "≥ ", "≤ ", "≷ ")[difference.at_least + 2 * difference.at_most]
     if difference.half is None:
         return f"{bound}{scale * difference.mean:+,.{places}f}{unit}"
     mean, half = scale * difference.mean, scale * difference.half

@@ -27,7 +27,7 @@ _CLAIMS_HEAD: Final = (
 _TABLES_HEAD: Final = ("study", "scale", "table", "row", "column", "bound", "value", "±", "unit", "note")
 _RAN_HEAD: Final = ("study", "scale", "day (UTC)", "runs", "of")
 _FIGURE: Final = re.compile(
-    r"(?:(?P<bound>≥|≤|>|not in) )?(?P<value>[+-]?[\d,]+(?:\.\d+)?(?:e[+-]?\d+)?|∞)"
+    r"(?:(?P<bound>≥|≤|≷|>|not in) )?(?P<value>[+-]?[\d,]+(?:\.\d+)?(?:e[+-]?\d+)?|∞)"
     r"(?: ± (?P<half>[\d,.]+))?(?: \[± (?P<meters>[\d,.]+)\])?"
     r"(?: (?P<unit>%|J|kJ|MJ|km|s|points|×))?(?: \((?P<note>.+)\))?"
 )

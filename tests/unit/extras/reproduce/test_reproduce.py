@@ -400,6 +400,50 @@ def test_an_accuracy_that_was_never_reached_counts_with_all_steps_and_is_a_bound
     assert turned.difference.at_most
 
 
+def test_joules_until_an_accuracy_that_was_never_reached_are_a_bound(tmp_path: Path) -> None:
+    def figures(run: Experiment) -> dict[str, float | None]:
+        ours = run.systems[0] == "mohawk"
+        joules = 9.0 + 0.01 * (run.seed - 42) if ours else 5.0
+        return {"communication_j_per_client": joules, "rounds_to_threshold": 20.0 if ours else None}
+
+    (one,) = judged([claim("communication_j_per_client", "less")], runs_with(figures, tmp_path))
+    assert claims_table([one]).rows[0][4] == "≥ -4.0 ± 0.0 J"
+    assert one.verdict is ClaimVerdict.UNDECIDED
+
+
+def test_a_lead_that_may_be_more_or_less_decides_nothing(tmp_path: Path) -> None:
+    """Of two settings each side reaches the accuracy in one; both leads are far from 0."""
+
+    def figures(run: Experiment) -> dict[str, float | None]:
+        reaches = (run.systems[0] == "mohawk") == (run.rounds.cloud_every_steps == 2)
+        last = 10.0 + run.seed % 3 if run.systems[0] == "mohawk" else 60.0
+        return {"reached": last if reaches else None}
+
+    fewer, more = (
+        judged([claim("rounds_to_0.8", better)], runs_with(figures, tmp_path / better))[0]
+        for better in ("less", "more")
+    )
+    assert [one.verdict for one in (fewer, more)] == [ClaimVerdict.UNDECIDED] * 2
+    assert claims_table([fewer]).rows[0][4].startswith("≷ +2")
+
+
+def test_more_rounds_than_a_rival_are_a_bound_of_the_claims_own_runs(tmp_path: Path) -> None:
+    runs = runs_with(
+        lambda run: {"reached": None if run.systems[0] == "mohawk" else 40.0 + run.seed}, tmp_path
+    )
+    (one,) = judged([claim("rounds_to_0.8", "more")], runs)
+    assert one.difference is not None
+    assert (one.difference.at_least, one.difference.at_most) == (True, False)
+    assert one.verdict is ClaimVerdict.REPRODUCED
+
+
+def test_a_run_beside_itself_is_refused(tmp_path: Path) -> None:
+    """Each side fixes another key, so that a run with both values is paired with itself."""
+    runs = runs_with(lambda run: {"final_accuracy": 0.8}, tmp_path)
+    with pytest.raises(RunError, match="MOHAWK is ahead: a run stands beside itself"):
+        judged([claim(against=[{"rounds": {"cloud_every_steps": 3}}])], runs)
+
+
 def test_a_claim_against_nothing_is_about_the_sign_of_the_figure(tmp_path: Path) -> None:
     runs = runs_with(lambda run: {"mobility_gap": -0.03 + 0.001 * (run.seed % 3)}, tmp_path)
     (one,) = judged([claim("mobility_gap", against=[])], runs)
