@@ -93,6 +93,7 @@ class Item(Section):
     label: str = Field(min_length=1, description="Table 4, Fig. 9, ...")
     shows: str = Field(min_length=1, description="What it shows.")
     study: str = Field(default="", description="The study that answers for it; empty: none.")
+    at: list[_ScaleKey] = Field(default=list(Scale), description="Scales whose runs show it; default: all.")
     missing: str = Field(default="", description="What of it no study has, and why.")
 
 

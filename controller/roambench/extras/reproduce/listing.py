@@ -29,7 +29,8 @@ def list_text(catalogue: Catalogue, kept: Path) -> str:
         for one in ran:
             counts = ", ".join(f"{count} {outcome}" for outcome, count in one["outcomes"].items())
             counts = counts or "curves and figures, no claim"
-            lines.append(f"      {one['scale']}, {one['day']}{_part(one)}: {counts}; data: {one['data']}")
+            when = f"{one['day']}{_part(one['runs'], one['of'])}"
+            lines.append(f"      {one['scale']}, {when}: {counts}; data: {one['data']}")
         if not ran:
             lines.append("      nothing ran")
         if item.missing:
@@ -41,7 +42,9 @@ def list_text(catalogue: Catalogue, kept: Path) -> str:
         for scale in Scale:
             if sweep := study.sweep(scale):
                 day = days.get((study.name, scale))
-                ended = f"ran until {day[0]}, {kept}/{study.name}-{scale}.csv" if day else "not run here"
+                ended = "not run here"
+                if day:
+                    ended = f"ran until {day[0]}{_part(*day[1:])}, {kept}/{study.name}-{scale}.csv"
                 lines.append(f"      {scale}: {ended}; takes {sweep.lasts}; data: {_data(sweep)}")
     return "\n".join(lines[1:])
 
@@ -76,7 +79,7 @@ def _ran(catalogue: Catalogue, item: Item, kept: Path) -> Iterator[dict[str, Any
     """For each scale that ran: its day, its data, and how many of the claims on this item came out how."""
     order = [str(verdict) for verdict in ClaimVerdict]
     for (study, scale), (day, runs, in_all) in _days(kept).items():
-        if study == item.study:
+        if study == item.study and scale in item.at:
             outcomes = Counter(
                 row[3]
                 for row in _rows(kept / CLAIMS)
@@ -91,8 +94,8 @@ def _ran(catalogue: Catalogue, item: Item, kept: Path) -> Iterator[dict[str, Any
             }  # fmt: skip
 
 
-def _part(ran: dict[str, Any]) -> str:
-    return "" if ran["runs"] == ran["of"] else f", {ran['runs']} of {ran['of']} runs"
+def _part(runs: object, of: object) -> str:
+    return "" if runs == of else f", {runs} of {of} runs"
 
 
 def _days(kept: Path) -> dict[tuple[str, str], Sequence[str]]:

@@ -73,7 +73,7 @@ def study_page(
         first.append(printed)
     title = f"{study.title}: {scale}"
     scaled = "" if scale is Scale.SMALL else f" --scale {scale}"
-    foreword = [_counted([one.verdict for one in found], ours), _items(catalogue, study)]
+    foreword = [_counted([one.verdict for one in found], ours), _items(catalogue, study, scale)]
     foreword.append(f"`roambench reproduce {study.name}{scaled}` makes this page, by the sweep below.")
     if len(runs) < runs_in_all:
         foreword.append(f"{len(runs)} of {runs_in_all} runs have ended so far.")
@@ -126,8 +126,8 @@ def _counted(verdicts: Sequence[ClaimVerdict], ours: bool) -> str:
     return f"**Of {of}: {'; '.join(f'{count} {what}' for count, what in counts)}.**"
 
 
-def _items(catalogue: Catalogue, study: Study) -> str:
-    items = [item for item in catalogue.items if item.study == study.name]
+def _items(catalogue: Catalogue, study: Study, scale: Scale) -> str:
+    items = [item for item in catalogue.items if item.study == study.name and scale in item.at]
     if not items:
         return ""
     lines = [f"- {item.paper}, {item.label}: {item.shows}" for item in items]

@@ -68,6 +68,8 @@ def tabulate(sweep: SweepFile, *, out: Path, console: Console) -> None:
     """Write and print the table of what there is; nothing is run. Folders that an older version named get
     their names."""
     points, folder = points_of(sweep), SweepFolder(out)
+    if not out.is_dir():
+        raise RunError(f"{out}: no run of this sweep has finished")
     folder.rename_of_fewer_keys(points)
     _conclude(sweep, points, folder, console, write=True, as_json=False)
 

@@ -43,6 +43,10 @@ def test_the_list_is_printed_for_people_and_for_programs(monkeypatch: pytest.Mon
     )
     (table,) = [row for row in rows if "Table 5: " in row and "[mohawk]" in row]
     assert "3 fitted, not reproduced" in table
+    # A figure that only the full file has did not run with the study's others.
+    (larger,) = [row for row in rows if "Fig. 4: A larger network" in row]
+    assert "nothing ran" in larger
+    assert re.search(r"\n      medium: ran until \d{4}-\d\d-\d\d, \d+ of 54 runs, docs/", plain.stdout)
     studies = " ".join(plain.stdout.split("\nStudies: ")[1].split())
     scales = re.findall(r" (?:small|medium|full): (.*?)(?= (?:small|medium|full): |$)", studies)
     assert len(scales) > 20
@@ -74,6 +78,8 @@ def test_a_study_is_run_and_has_its_page_and_the_same_command_goes_on(
         '[[item]]\npaper = "P"\nlabel = "Table 1"\nshows = "x"\nstudy = "few"\n'
     )
     monkeypatch.chdir(tmp_path)
+    early = CliRunner().invoke(app, ["reproduce", "few", "--finished"])
+    assert str(early.exception) == "runs/reproduce/few-small: no run of this sweep has finished"
     ended = CliRunner().invoke(app, ["reproduce", "few", "--pages", "pages", "--jobs", "2"])
     assert ended.exit_code == 0, ended.output
     page = (tmp_path / "pages" / "few-small.md").read_text(encoding="utf-8")
