@@ -19,6 +19,7 @@ import json
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+from mmap import mmap
 from typing import Final, Literal
 
 import numpy as np
@@ -61,21 +62,26 @@ class _Header:
 
 def encode(vector: Vector, layout: str) -> bytes:
     """The blob of a flat float32 or float64 `vector`, shape (parameters,); `layout` as `learning` has it."""
+    return b"".join(parts(vector, layout))
+
+
+def parts(vector: Vector, layout: str) -> tuple[bytes, memoryview]:
+    """The header and the data of `encode`'s blob; the data are the vector's own bytes, not a copy."""
     dtype = str(vector.dtype)
     if dtype not in _WIRE_DTYPES or vector.ndim != 1:
         raise ModelError(f"a model is a flat float32 vector, got {dtype} of shape {vector.shape}")
     data = np.ascontiguousarray(vector, dtype=_WIRE_DTYPES[dtype]).view(np.uint8).data
-    return _framed(data, layout, vector.size, dtype)
+    return _head(layout, vector.size, dtype), data
 
 
 def encode_message(message: bytes) -> bytes:
     """The blob of a program's message; `decode_message` is the inverse."""
-    return _framed(message, "", len(message), "bytes")
+    return _head("", len(message), "bytes") + message
 
 
 def encode_coded(coded: bytes, layout: str, count: int) -> bytes:
     """The blob of a model of `count` numbers that a codec made bytes of; `decode_coded` is the inverse."""
-    return _framed(coded, layout, count, "coded")
+    return _head(layout, count, "coded") + coded
 
 
 def decode_coded(blob: bytes, layout: str) -> tuple[bytes, int]:
@@ -89,14 +95,14 @@ def decode_coded(blob: bytes, layout: str) -> tuple[bytes, int]:
     return blob[12 + size :], header.count
 
 
-def _framed(data: bytes | memoryview, layout: str, count: int, dtype: str) -> bytes:
+def _head(layout: str, count: int, dtype: str) -> bytes:
     about = {"layout": layout, "count": count, "dtype": dtype}
     header = json.dumps(about, separators=(",", ":"), sort_keys=True).encode()
     header += b" " * (-(12 + len(header)) % _ALIGNMENT)
-    return b"".join((MAGIC, struct.pack("<I", len(header)), header, data))
+    return MAGIC + struct.pack("<I", len(header)) + header
 
 
-def decode(blob: bytes, *, layout: str | None = None, dtype: str = "float32") -> Vector:
+def decode(blob: bytes | mmap, *, layout: str | None = None, dtype: str = "float32") -> Vector:
     """The vector of a blob (read-only view of its bytes), shape (parameters,), of the `dtype` expected.
 
     Raises ModelError for anything that `encode` did not make: wrong magic, header, length, layout, NaN.
@@ -131,7 +137,7 @@ def layout_of(blob: bytes) -> str:
     return _header(blob)[1].layout
 
 
-def _header(blob: bytes) -> tuple[int, _Header]:
+def _header(blob: bytes | mmap) -> tuple[int, _Header]:
     """The header's length, and what it says."""
     if len(blob) < 12 or blob[:8] != MAGIC:
         raise ModelError("not a model blob (wrong magic)")

@@ -19,9 +19,12 @@ _SHA_256_BYTES: Final = 32
 SHOWN: Final = 23
 
 
-def digest_of(blob: bytes) -> str:
-    """The digest of the blob, with the name of its kind in front."""
-    return _NAME + blake3(blob).hexdigest()
+def digest_of(*parts: bytes | memoryview) -> str:
+    """The digest of a blob, which may come in parts, with the name of its kind in front."""
+    digest = blake3()
+    for part in parts:
+        digest.update(part)
+    return _NAME + digest.hexdigest()
 
 
 def digest_like(other: str, blob: bytes) -> str:

@@ -1,6 +1,8 @@
 """A model as bytes: what encode made comes back, anything else is refused with its reason."""
 
 import struct
+from mmap import ACCESS_READ, mmap
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +14,9 @@ from roambench.contract.model_blob import (
     chunks,
     decode,
     encode,
+    parts,
 )
+from roambench.contract.model_digest import digest_of
 
 MODEL = np.array([1.5, -2.25, 3.0], dtype=np.float32)
 
@@ -21,6 +25,19 @@ def test_a_model_survives_the_round_trip_bit_by_bit() -> None:
     blob = encode(MODEL, "ab" * 16)
     np.testing.assert_array_equal(decode(blob, layout="ab" * 16), MODEL)
     assert blob[-12:] == struct.pack("<3f", 1.5, -2.25, 3.0)
+
+
+def test_a_blob_written_in_parts_is_the_same_and_is_read_where_it_lies(tmp_path: Path) -> None:
+    head, data = parts(MODEL, "ab" * 16)
+    blob = encode(MODEL, "ab" * 16)
+    assert head + data == blob
+    assert digest_of(head, data) == digest_of(blob)
+    assert np.shares_memory(np.frombuffer(data, dtype=np.float32), MODEL)
+    path = tmp_path / "model.blob"
+    path.write_bytes(blob)
+    with path.open("rb") as file:
+        mapped = mmap(file.fileno(), 0, access=ACCESS_READ)
+    np.testing.assert_array_equal(decode(mapped, layout="ab" * 16), MODEL)
 
 
 def test_a_float64_model_survives_in_its_own_precision_and_only_where_it_is_expected() -> None:

@@ -9,6 +9,7 @@ import json
 import os
 import socket
 import time
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import torch
 from roambench.agent.orders.worker import CodeJob, TrainJob, rss_bytes
 from roambench.contract.json_values import from_values
 from roambench.contract.learning_spec import LearningSpec
-from roambench.contract.model_blob import decode, encode
+from roambench.contract.model_blob import decode, encode, parts
 from roambench.contract.model_digest import digest_of
 from roambench.contract.orders import Vector
 from roambench.learning.codecs.coder import Coder
@@ -91,10 +92,12 @@ class TrainerProcess:
         if self._learner is None or self._shard is None:
             return {"refused": "not prepared"}
         layout = self._learner.layout.fingerprint
+        with Path(job.start_path).open("rb") as start:  # not copied: nothing writes it while this trains
+            blob = mmap(start.fileno(), 0, access=ACCESS_READ)
         result = self._learner.train(
             self._shard,
             job.training,
-            decode(Path(job.start_path).read_bytes(), layout=layout),
+            decode(blob, layout=layout),
             _model(job.own_path, layout),
             _model(job.global_path, layout),
             _model(job.previous_path, layout),
@@ -106,15 +109,16 @@ class TrainerProcess:
             Path(job.velocity_out_path).write_bytes(encode(result.velocity, layout))
         if result.kept is not None and job.kept_out_path:
             Path(job.kept_out_path).write_bytes(encode(result.kept, layout))
-        blob = encode(result.vector, layout)
-        Path(job.out_path).write_bytes(blob)
+        trained = parts(result.vector, layout)
+        with Path(job.out_path).open("wb") as out:
+            out.writelines(trained)
         return {
             "samples": result.samples,
             "sgd_steps": result.sgd_steps,
             "mean_loss": result.mean_loss,
             "mean_squared_loss": result.mean_squared_loss,
             "cpu_s": result.cpu_s,
-            "model_digest": digest_of(blob),
+            "model_digest": digest_of(*trained),
         }
 
     def _code(self, job: CodeJob) -> dict[str, Any]:
