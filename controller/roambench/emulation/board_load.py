@@ -92,5 +92,7 @@ class EmulatedLoad(BoardLoad):
         self._feed.close()
 
     def _draw(self, ns: int) -> None:
-        busy_cores = self._activity.busy_cores + self._own_cores
-        self._feed.send(replace(self._activity, busy_cores=busy_cores), ns)
+        activity = self._activity
+        if self._own_cores:
+            activity = replace(activity, busy_cores=activity.busy_cores + self._own_cores)
+        self._feed.send(activity, ns)
