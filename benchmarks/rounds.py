@@ -39,7 +39,6 @@ class Round:
     train_s: float  # wall of publish and all train orders
     upload_s: float  # wall of all upload orders
     sgd_s: tuple[float, ...]  # CPU time of every agent's SGD
-    cpu_s: tuple[float, float, float]  # of all agents, all trainers (SGD, too) and the controller
 
     @property
     def wall_s(self) -> float:
@@ -48,6 +47,20 @@ class Round:
     @property
     def overhead_s(self) -> float:
         return self.wall_s - max(self.sgd_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """CPU time per agent and round: CPU clocks tick every 10 ms, only their sum over all rounds means
+    something, and reading them between rounds is CPU time of the controller."""
+
+    agent_s: float
+    trainer_s: float  # beside SGD
+    controller_s: float
+
+    @property
+    def sum_s(self) -> float:
+        return self.agent_s + self.trainer_s + self.controller_s
 
 
 def processes_of(local: LocalFleet) -> tuple[list[psutil.Process], ...]:
@@ -68,10 +81,10 @@ async def performed(local: LocalFleet, orders: list[Order]) -> list[Answer]:
     return answers
 
 
-async def one_round(local: LocalFleet, step: int, processes: tuple[list[psutil.Process], ...]) -> Round:
+async def one_round(local: LocalFleet, step: int) -> Round:
     devices = range(len(local.names))
     model = local.model + step * 1e-6  # a new version each time, as in a run
-    before_s, started_s = [cpu_seconds(kind) for kind in processes], time.perf_counter()
+    started_s = time.perf_counter()
     digest = local.fleet.publish(model)
     trained = await performed(
         local,
@@ -88,29 +101,33 @@ async def one_round(local: LocalFleet, step: int, processes: tuple[list[psutil.P
     uploaded_s = time.perf_counter()
     local.fleet.retain([])
     sgd_s = tuple(answer.reply.cpu_s for answer in trained if isinstance(answer.reply, TrainReply))
-    agents_s, trainers_s, controller_s = (
-        cpu_seconds(kind) - kind_s for kind, kind_s in zip(processes, before_s, strict=True)
-    )
-    cpu_s = (agents_s, trainers_s, controller_s)
-    return Round(trained_s - started_s, uploaded_s - trained_s, sgd_s, cpu_s)
+    return Round(trained_s - started_s, uploaded_s - trained_s, sgd_s)
 
 
-async def measured(agents: int, images: int, rounds: int) -> list[Round]:
+async def measured(agents: int, images: int, rounds: int) -> tuple[list[Round], Spent]:
     async with local_fleet(agents, images) as local:
         processes = processes_of(local)
-        rounds_done = [await one_round(local, step, processes) for step in range(WARM_UP_ROUNDS + rounds)]
+        for step in range(WARM_UP_ROUNDS):
+            await one_round(local, step)
+        before_s = [cpu_seconds(kind) for kind in processes]
+        done = [await one_round(local, WARM_UP_ROUNDS + step) for step in range(rounds)]
+        agents_s, trainers_s, controller_s = (
+            (cpu_seconds(kind) - kind_s) / rounds / agents
+            for kind, kind_s in zip(processes, before_s, strict=True)
+        )
+    sgd_s = sum(sum(one.sgd_s) for one in done) / rounds / agents
+    spent = Spent(agents_s, trainers_s - sgd_s, controller_s)
     if agents == 10:
-        keep_figures(rounds_done[WARM_UP_ROUNDS:])
-    return rounds_done[WARM_UP_ROUNDS:]
+        keep_figures(done, spent)
+    return done, spent
 
 
-def keep_figures(rounds: list[Round]) -> None:
+def keep_figures(rounds: list[Round], spent: Spent) -> None:
     overheads_ms = [done.overhead_s * 1e3 for done in rounds]
-    cpu_ms = sum(sum(done.cpu_s) - sum(done.sgd_s) for done in rounds) / len(rounds) / 10 * 1e3
-    limit = f"CPU {cpu_ms * 10 / CORES:.0f}"
+    limit = f"CPU {spent.sum_s * 1e4 / CORES:.0f}"
     keep("rounds overhead of 10", min(overheads_ms), statistics.median(overheads_ms), limit=limit)
-    keep("rounds CPU an agent", cpu_ms)
-    keep("rounds controller an agent", sum(done.cpu_s[2] for done in rounds) / len(rounds) / 10 * 1e3)
+    keep("rounds CPU an agent", spent.sum_s * 1e3)
+    keep("rounds controller an agent", spent.controller_s * 1e3)
 
 
 def milliseconds(values: list[float]) -> str:
@@ -133,7 +150,7 @@ def main() -> None:
         + f"{'CPU per agent = agent + trainer + controller':>47}"
     )
     for agents in arguments.agents:
-        rounds = asyncio.run(measured(agents, arguments.images, arguments.rounds))
+        rounds, spent = asyncio.run(measured(agents, arguments.images, arguments.rounds))
         print(
             f"{agents:6}"
             + milliseconds([done.train_s for done in rounds])
@@ -141,19 +158,10 @@ def main() -> None:
             + milliseconds([max(done.sgd_s) for done in rounds])
             + milliseconds([done.overhead_s for done in rounds])
             + milliseconds([sum(done.sgd_s) / CORES for done in rounds])
-            + cpu_per_agent(rounds, agents),
+            + f"{spent.sum_s * 1e3:13.1f} = {spent.agent_s * 1e3:5.1f} + {spent.trainer_s * 1e3:7.1f}"
+            + f" + {spent.controller_s * 1e3:10.1f}",
             flush=True,
         )
-
-
-def cpu_per_agent(rounds: list[Round], agents: int) -> str:
-    """CPU clocks tick every 10 ms: only their sum over all rounds means something."""
-    agent_s, trainer_s, controller_s = (
-        sum(of_kind) for of_kind in zip(*(done.cpu_s for done in rounds), strict=True)
-    )
-    trainer_s -= sum(sum(done.sgd_s) for done in rounds)
-    parts = [spent * 1e3 / len(rounds) / agents for spent in (agent_s, trainer_s, controller_s)]
-    return f"{sum(parts):13.1f} = {parts[0]:5.1f} + {parts[1]:7.1f} + {parts[2]:10.1f}"
 
 
 if __name__ == "__main__":
