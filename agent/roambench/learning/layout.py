@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, Final
 
 import numpy as np
@@ -101,6 +102,11 @@ class State:
         source = np.require(vector, requirements=("C", "W", "ALIGNED"))
         for piece, entry in zip(_pieces(source, self._sizes), self._entries, strict=True):
             entry.copy_(piece.view(entry.shape))
+
+    def in_slice(self, head: slice) -> list[bool]:
+        """Return which entries begin in this part of the flat model."""
+        offsets = accumulate([0, *self._sizes])
+        return [head.start <= offset < head.stop for offset, _ in zip(offsets, self._sizes, strict=False)]
 
 
 def _pieces(vector: Vector, sizes: list[int]) -> tuple[torch.Tensor, ...]:

@@ -3,7 +3,6 @@ same bits in a third of the time, which for a small model is all overhead."""
 
 from __future__ import annotations
 
-from itertools import accumulate
 from typing import Final
 
 import torch
@@ -49,11 +48,6 @@ class Perceptron(State):
         self._weights = [layer.weight.detach() for layer in layers]
         self._layers = [(layer.bias.detach(), layer.weight.detach().t()) for layer in layers]
         self._shares: dict[int, tuple[Tensor, Tensor]] = {}
-
-    def in_slice(self, head: slice) -> list[bool]:
-        """Return which parameters begin in this part of the flat model."""
-        offsets = accumulate([0, *self._sizes])
-        return [head.start <= offset < head.stop for offset, _ in zip(offsets, self._sizes, strict=False)]
 
     @torch.no_grad()
     def losses(self, inputs: Tensor, targets: Tensor) -> Tensor:

@@ -21,13 +21,13 @@ from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.local_training import LocalTraining
 from roambench.contract.orders import Vector
 from roambench.learning.batches import Batches
-from roambench.learning.local_algorithms import LocalAlgorithm, cross_entropy
+from roambench.learning.local_algorithms import cross_entropy
 from roambench.learning.local_algorithms import local_algorithm as find_algorithm
 from roambench.learning.optimisers import Sgd, optimiser_of
 from roambench.learning.perceptron import ATEN, EACH, Perceptron, losses_of
 from roambench.learning.shards import IGNORED
 from roambench.learning.task_parts import own_loss
-from roambench.learning.training import TrainingResult
+from roambench.learning.training import ProximalTerms, TrainingResult
 
 Counts = npt.NDArray[np.int64]
 
@@ -72,7 +72,7 @@ def train_stack(
     per_epoch = -(-first.batches.samples // spec.batch_size)
     entries = _stacked([task.start for task in tasks], perceptron)
     globals_ = _stacked([task.global_model for task in tasks], perceptron) if objective.needs_global else []
-    force = StackedProximalTerms(objective, entries, globals_, perceptron.in_slice(head))
+    force = ProximalTerms(objective, entries, globals_, perceptron.in_slice(head))
     optimiser = optimiser_of(spec.optimiser, entries, spec.learning_rate, spec.momentum, spec.weight_decay)
     if isinstance(optimiser, Sgd) and spec.momentum and first.velocity is not None:
         optimiser.velocities = _stacked([task.velocity for task in tasks], perceptron)
@@ -175,34 +175,3 @@ def _stacked(vectors: Sequence[Vector | None], perceptron: Perceptron) -> list[T
 
 def _flat(entries: Sequence[Tensor]) -> list[Vector]:
     return list(torch.cat([entry.flatten(1) for entry in entries], dim=1).numpy())
-
-
-class StackedProximalTerms:
-    """`learning.training.ProximalGradient` of many models: adds 2 strength (w - anchor) to stacked gradients,
-    each of shape (models, ...).
-
-    `starts` and `globals_` are the anchors, entry by entry as `parameters`; `globals_` may be empty where no
-    term asks for it. `in_head` tells which parameters base-only terms spare.
-    """
-
-    def __init__(
-        self,
-        objective: LocalAlgorithm,
-        starts: Sequence[Tensor],
-        globals_: Sequence[Tensor],
-        in_head: Sequence[bool],
-    ) -> None:
-        self._pulls: list[tuple[float, list[Tensor], list[int]]] = []
-        for term in objective.proximal_terms:
-            if term.strength == 0.0:
-                continue
-            anchors = starts if term.anchor == "start" else globals_
-            chosen = [index for index in range(len(starts)) if not (term.base_only and in_head[index])]
-            pieces = [anchors[index].clone() for index in chosen]
-            self._pulls.append((2.0 * term.strength, pieces, chosen))
-
-    def add_to(self, gradients: list[Tensor], parameters: Sequence[Tensor]) -> None:
-        """Call without gradient recording; writes to `gradients`."""
-        for scale, anchors, chosen in self._pulls:
-            stretched = torch._foreach_sub([parameters[index] for index in chosen], anchors)
-            torch._foreach_add_([gradients[index] for index in chosen], stretched, alpha=scale)

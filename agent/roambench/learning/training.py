@@ -113,7 +113,10 @@ def train(
         module.train()
     state.load(start)
     parameters: list[Tensor] = state.parameters
-    force = ProximalGradient(objective, parameters, start, global_model, head)
+    if objective.needs_global and global_model is None:
+        raise ModelError("the objective needs the last global model, and this device holds none")
+    globals_ = cut_up(["global"], global_model, parameters)["global"] if objective.needs_global else []
+    force = ProximalTerms(objective, parameters, globals_, state.in_slice(head))
     together = perceptron is not None and objective.correct is None and objective.optimiser is None
     moved = perceptron.trained if perceptron is not None and together else parameters
     optimiser = _optimiser(training.objective, objective, spec, moved, velocity)
@@ -222,34 +225,28 @@ def _optimiser(
     return optimiser
 
 
-class ProximalGradient:
-    """The gradient of an objective's proximal terms: adds 2 strength (w - anchor) to each parameter's.
+class ProximalTerms:
+    """The gradient of an objective's proximal terms: adds 2 strength (w - anchor) to each parameter's, or to
+    those of many models at once, each of shape (models, ...).
 
-    `head`: entries of the flat model that base-only terms spare.
+    `starts` and `globals_` are the anchors, entry by entry as the parameters; `globals_` may be empty where
+    no term asks for it. `in_head` tells which parameters base-only terms spare.
     """
 
     def __init__(
         self,
         objective: LocalAlgorithm,
-        parameters: Sequence[Tensor],
-        start: Vector,
-        global_model: Vector | None,
-        head: slice,
+        starts: Sequence[Tensor],
+        globals_: Sequence[Tensor],
+        in_head: Sequence[bool],
     ) -> None:
         self._pulls: list[tuple[float, list[Tensor], list[int]]] = []
         for term in objective.proximal_terms:
             if term.strength == 0.0:
                 continue
-            anchor = start if term.anchor == "start" else global_model
-            if anchor is None:
-                raise ModelError("the objective needs the last global model, and this device holds none")
-            pieces, chosen = [], []
-            for index, (offset, parameter) in enumerate(_offsets(parameters)):
-                if term.base_only and head.start <= offset < head.stop:
-                    continue
-                piece = np.require(anchor[offset : offset + parameter.numel()], requirements=("C", "W"))
-                pieces.append(torch.from_numpy(piece).view(parameter.shape).to(parameter.dtype))
-                chosen.append(index)
+            anchors = starts if term.anchor == "start" else globals_
+            chosen = [index for index in range(len(starts)) if not (term.base_only and in_head[index])]
+            pieces = [anchors[index].detach().clone() for index in chosen]
             self._pulls.append((2.0 * term.strength, pieces, chosen))
 
     def add_to(self, gradients: list[Tensor], parameters: Sequence[Tensor]) -> None:
@@ -264,12 +261,3 @@ def _clip(gradients: list[Tensor], largest: float) -> None:
     norm = math.sqrt(sum(float(gradient.double().square().sum()) for gradient in gradients))
     if norm > largest:
         torch._foreach_mul_(gradients, largest / norm)
-
-
-def _offsets(parameters: Sequence[Tensor]) -> list[tuple[int, Tensor]]:
-    """Return where each parameter begins in the flat model: parameters come first, in order."""
-    found, offset = [], 0
-    for parameter in parameters:
-        found.append((offset, parameter))
-        offset += math.prod(parameter.shape)
-    return found

@@ -20,9 +20,8 @@ from roambench.learning.hooks import sample_loss
 from roambench.learning.learner import module_of
 from roambench.learning.local_algorithms import local_algorithm as find_algorithm
 from roambench.learning.optimisers import optimiser_of
-from roambench.learning.perceptron_stack import StackedProximalTerms
 from roambench.learning.shards import Shard
-from roambench.learning.training import TrainingResult
+from roambench.learning.training import ProximalTerms, TrainingResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +111,7 @@ class StackedLearner:
                 np.stack([task.global_model for task in tasks if task.global_model is not None])
             )
         with torch.no_grad():
-            proximal = StackedProximalTerms(objective, entries[: model.parameters], anchors, model.in_head)
+            proximal = ProximalTerms(objective, entries[: model.parameters], anchors, model.in_head)
         optimiser = optimiser_of(
             spec.optimiser, parameters, spec.learning_rate, spec.momentum, spec.weight_decay
         )
