@@ -39,12 +39,14 @@ def play(
     conclude: Callable[[], Made],
     jobs: int = 1,
     thermometer: Thermometer | None = None,
+    server: ForkServer | None = None,
 ) -> Made:
     """Run every point that has not finished, or is not fit and may be tried again, in their order, then
     `conclude`. One at a time they are a `campaign`, on a bench under its lease from the first to the last.
 
-    `what`: the study's name in its log and its lease. `begin` is called with the points to run. RunError
-    where another process plays in this folder; KeyboardInterrupt leaves what finished.
+    `what`: the study's name in its log and its lease. `begin` is called with the points to run. `server`
+    forks points of other studies, too. RunError where another process plays in this folder;
+    KeyboardInterrupt leaves what finished.
     """
     fleet, report = points[0].fleet, partial(say, console)
 
@@ -72,15 +74,15 @@ def play(
         ) as session:
             if todo:
                 with (
-                    forks_of(todo, folder) as server,
+                    forks_of(todo, folder, server) as forks,
                     _Shown(console, folder, len(points), len(points) - len(todo)) as shown,
                 ):
                     if jobs == 1:
-                        tasks = [CampaignPoint(point, folder, shown.report, server) for point in todo]
+                        tasks = [CampaignPoint(point, folder, shown.report, forks) for point in todo]
                         ours = lease_of(fleet, what, campaign.wait_s, session.log, folder.bench)
                         run_campaign(session, tasks, ours, report)
                     else:
-                        _at_once(todo, jobs, folder, session, campaign.tries, shown.report, server)
+                        _at_once(todo, jobs, folder, session, campaign.tries, shown.report, forks)
             return conclude()
     except KeyboardInterrupt:
         finished = sum(o is not None and o.finished for o in map(folder.outcome_of, points))

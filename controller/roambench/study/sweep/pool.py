@@ -60,20 +60,29 @@ class _Started:
 
 
 @contextlib.contextmanager
-def forks_of(points: Sequence[Point], folder: SweepFolder) -> Iterator[ForkServer | None]:
-    """The server that forks these points, if they have no agents and are several; they share a process where
-    they stack trainings. It is waited for at the end; after an interruption it ends with its last point,
-    which may have been left."""
+def forks_of(
+    points: Sequence[Point], folder: SweepFolder, shared: ForkServer | None = None
+) -> Iterator[ForkServer | None]:
+    """The server that forks these points, if they have no agents and are several: `shared`, or their own."""
     kind, _ = fleet_of(points[0].fleet)
-    if len(points) == 1 or kind.has_agents:
-        yield None
+    if len(points) == 1 or kind.has_agents or shared is not None:
+        yield None if kind.has_agents else shared
         return
     training = _TRAINING if kind.trains else ()
     digits = (_DIGITS,) if kind.trains and points[0].experiment.learning.dataset == "digits" else ()
-    server = ForkServer((_POINT, _WARM, *_MEETING, *training, *digits), folder.path / "points.log")
+    with fork_server(folder.path, (*training, *digits)) as server:
+        yield server
+
+
+@contextlib.contextmanager
+def fork_server(folder: Path, loads: Sequence[str] = (*_TRAINING, _DIGITS)) -> Iterator[ForkServer]:
+    """A server that forks points and starts with the first; they share a process where they stack trainings.
+    It is waited for at the end; after an interruption it ends with its last point, which may have been left.
+    """
+    server = ForkServer((_POINT, _WARM, *_MEETING, *loads), folder / "points.log")
     awaited = False
     try:
-        with shared_in(folder.path):
+        with shared_in(folder):
             yield server
         awaited = True
     finally:

@@ -9,6 +9,7 @@ from rich.console import Console
 
 from roambench.contract.counts import count
 from roambench.contract.errors import RunError
+from roambench.fleet.fork_server import ForkServer
 from roambench.runner.bench_options import BenchOptions
 from roambench.runner.screen import SWEEP_PHASES, in_any_case, phase, print_json, say
 from roambench.study.campaign.campaign import ONE_TRY, CampaignOptions
@@ -32,9 +33,11 @@ def run_sweep(
     campaign: CampaignOptions = ONE_TRY,
     bench: BenchOptions | None = None,
     as_json: bool = False,
+    server: ForkServer | None = None,
 ) -> None:
     """Run every point that has not finished, or is not fit and may be tried again, then write and print the
     table. One at a time they are a `campaign`, on a `bench` under its lease from the first to the last.
+    A `server` forks points of other sweeps, too.
 
     Raises ConfigError before anything runs, RunError at the end if points failed (they are tried again
     next time) or if another process runs this sweep. KeyboardInterrupt leaves what finished.
@@ -61,6 +64,7 @@ def run_sweep(
         begin=begin,
         conclude=conclude,
         jobs=jobs,
+        server=server,
     )
 
 

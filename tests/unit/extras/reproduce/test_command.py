@@ -82,6 +82,8 @@ def test_a_study_is_run_and_has_its_page_and_the_same_command_goes_on(
     assert str(early.exception) == "runs/reproduce/few-small: no run of this sweep has finished"
     ended = CliRunner().invoke(app, ["reproduce", "few", "--pages", "pages", "--jobs", "2"])
     assert ended.exit_code == 0, ended.output
+    # One process forks the runs of all studies.
+    assert [path.parent.name for path in tmp_path.rglob("points.log")] == ["reproduce"]
     page = (tmp_path / "pages" / "few-small.md").read_text(encoding="utf-8")
     assert "| MOHAWK aggregates more | " in page
     assert "What the paper says, and what came out" in page
