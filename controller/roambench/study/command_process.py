@@ -14,7 +14,7 @@ from typing import Final
 
 #: A command reads libraries of half a million objects that stay. With the usual 700, looking through them
 #: again and again is 4 to 7 % of the CPU time of a small simulated run.
-_OBJECTS_PER_COLLECTION: Final = 50_000
+OBJECTS_PER_COLLECTION: Final = 50_000
 #: What the processes that train on this machine have in common, torch most of all, by the kind of fleet.
 _TRAINING: Final[Mapping[str, str]] = {
     "local": "roambench.agent.orders.trainer_process",
@@ -65,7 +65,7 @@ def settle() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors=_IN_OTHER_LETTERS)
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
-    gc.set_threshold(_OBJECTS_PER_COLLECTION)
+    gc.set_threshold(OBJECTS_PER_COLLECTION)
     atexit.register(gc.freeze)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 pytestmark = pytest.mark.lengthy
 LOOK = """
-import sys, threading
+import gc, sys, threading
 import roambench.study.sweep.warm
 from roambench.contract.sources import own_code
 from roambench.runner.foreign_code import own_needs
@@ -18,6 +18,7 @@ assert _normalised.cache_info().currsize == 1
 load_digits().train_images[:] = 0.0
 assert load_digits().train_images.std() > 0.9  # each has its own
 assert "roambench.runner.system_runs.hierarchical" in sys.modules
+assert gc.get_threshold()[0] == 50_000  # of forked points and workers, too
 assert threading.active_count() == 1 and "grpc" not in sys.modules
 """
 
