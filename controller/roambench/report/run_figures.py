@@ -17,6 +17,7 @@ from roambench.runs.whole_file import read_whole, write_whole
 
 if TYPE_CHECKING:  # what accounts a run is loaded where a run must be accounted
     from roambench.report.summaries.run import RunSummary
+    from roambench.runs.event_log import EventLog
 
 FIGURES: Final = "figures.json"
 
@@ -48,13 +49,12 @@ def figures_of_folder(path: Path) -> RunFigures:
     return RunFigures.of(_summary(path))
 
 
-def _summary(path: Path) -> RunSummary:
+def _summary(path: Path, log: EventLog | None = None) -> RunSummary:
     """The sum of what the folder's records give; RunError for what is no run."""
-    from roambench.report.summaries.evidence import read_runs
+    from roambench.report.summaries.evidence import read_run
     from roambench.report.summaries.run import summarise
 
-    (run,) = read_runs([path])
-    return summarise(run)
+    return summarise(read_run(path, path.name, None, log))
 
 
 def figures_of_log(path: Path) -> RunFigures:
@@ -91,10 +91,10 @@ def figures_for(path: Path, info: RunInfo | None) -> tuple[RunFigures, str]:
         return RunFigures(), f"no figures: {str(error).splitlines()[0]}"
 
 
-def write_figures(path: Path) -> RunSummary:
+def write_figures(path: Path, log: EventLog | None = None) -> RunSummary:
     """Write the figures that the folder's records give into it, and return what they are of; RunError where
-    that is refused."""
-    summary = _summary(path)
+    that is refused. `log`: the folder's, where it was read already."""
+    summary = _summary(path, log)
     found = RunFigures.of(summary)
     document = {"format": found.format, "basis": found.basis, "figures": found.figures, "u": found.u}
     write_whole(path / FIGURES, json.dumps(document, indent=2, allow_nan=False) + "\n")

@@ -27,7 +27,7 @@ from roambench.runner.screen import RUN_PHASES, phase, say
 from roambench.runner.stopping import STOPPING, run_async
 from roambench.runner.system_runs.system_run import World
 from roambench.runner.system_runs.table import world_of
-from roambench.runs.groups import Group, latest_group, new_group, run_name
+from roambench.runs.groups import Group, latest_group, new_group
 
 #: Seconds that the unfinished systems of an experiment need a fleet; with some hosts and tags of a bench.
 ExpectedS = Callable[[Experiment, str, Sequence[str], Container[str]], float]
@@ -173,20 +173,20 @@ def _begin(
 ) -> Path:
     """Run the system into its own folder."""
     trace = world.movement.trace
-    path = group.folder(system)
+    path, name = group.folder(system), f"{place.experiment.name}-{system}"
     with (
         announced_files(path, system, trace.steps, console),
         new_run_folder(
             place,
             path,
-            name=f"{place.experiment.name}-{system}",
+            name=name,
             system=system,
             trace_hash=world.movement.content_hash,
             devices=len(trace.device_names),
             lookahead=place.experiment.rounds.lookahead,
             rest_s=rest_s_at(place),
         ) as folder,
-        logged(path, f"run {run_name(path)}"),
+        logged(path, f"run {name}"),
     ):
         code = foreign_code(place.experiment, place.kind, system)
         folder.update(code=tuple(package.as_json() for package in code))

@@ -21,12 +21,13 @@ from roambench.runner.progress import OnStepDone, RunProgress
 from roambench.runner.replayed_orders import replayed_digest
 from roambench.runner.screen import say
 from roambench.runner.system_runs.system_run import World
+from roambench.runs.event_log import EventLog
 from roambench.runs.export import export_run
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState
 
-#: Called with the folder of a finished run.
-Conclude = Callable[[Path], object]
+#: Called with the folder of a finished run, and its log where that was read already.
+Conclude = Callable[[Path, EventLog | None], object]
 
 
 async def run_system(
@@ -73,13 +74,14 @@ async def run_system(
             pace = fleet.pace(progress.say, checkpoint.next_step if checkpoint is not None else 0)
             await run.perform(fleet, folder, journal, pace, checkpoints)
         await fleet.end(folder.info.name_in_orders, world.movement.trace.steps)
+    log = None
     if trains:
-        export_run(folder)
+        export_run(folder, log := folder.read_log())
     for note in run.notes(folder, on_agents=place.kind.has_agents):
         say(console, note)
     place.finished(folder, console)
     folder.update(state=RunState.FINISHED)
-    conclude(folder.path)
+    conclude(folder.path, log)
     if trains:  # of a rehearsal it would take as long as all else: `watch` reads the log
         write_page(folder.path)
     if checkpoints is not None:

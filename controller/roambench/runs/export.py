@@ -16,14 +16,16 @@ from roambench.runs.modelled.export import export_modelled
 from roambench.runs.parquet import write_table
 
 
-def export_run(folder: RunFolder, *, nominal_s: float | None = None) -> list[Path]:
+def export_run(
+    folder: RunFolder, records: EventLog | None = None, *, nominal_s: float | None = None
+) -> list[Path]:
     """Write the five tables into the folder, each replaced as a whole, and for a run on virtual devices its
     modelled ledger, its devices and its summary; where agents exchanged models with each other, every such
-    transfer besides. Returns the paths.
+    transfer besides. Returns the paths. `records`: the folder's log, where it was read already.
 
     Works on finished and interrupted runs; a run without readings and phases gets empty energy tables.
     """
-    records = folder.read_log()
+    records = records or folder.read_log()
     found = measured_tables(folder, records, nominal_s=nominal_s)
     written = [write_table(folder.path / f"{name}.parquet", table) for name, table in found.items()]
     return [*written, *export_modelled(folder, records)]

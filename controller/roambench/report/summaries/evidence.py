@@ -73,10 +73,12 @@ def read_runs(paths: Sequence[Path | str], open_records: OpenRecords | None = No
     return with_divergence(found)
 
 
-def read_run(path: Path, label: str, open_records: OpenRecords | None) -> RunEvidence:
-    """Read one folder; RunError where that cannot be summed up."""
+def read_run(
+    path: Path, label: str, open_records: OpenRecords | None, log: EventLog | None = None
+) -> RunEvidence:
+    """Read one folder; RunError where that cannot be summed up. `log`: its own, where it was read already."""
     with RunFolder.open(path) as folder:
-        records, experiment = folder.read_log(), folder.experiment
+        records, experiment = log or folder.read_log(), folder.experiment
         notes = [_ELSEWHERE] if open_records is None and _is_elsewhere(experiment.influxdb) else []
         trace = None
         if (path / "trace.parquet").is_file():

@@ -94,7 +94,7 @@ def _carried_out(folder: Path, described: PointFile) -> PointEnd:
             console=console,
             bench=options,
             expected_s=expected_s,
-            conclude=lambda path: found.append(write_figures(path)),
+            conclude=lambda path, log: found.append(write_figures(path, log)),
         )
         wall_s = time.monotonic() - started_s
         _refuse_other_code(experiment, described)
