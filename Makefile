@@ -122,7 +122,7 @@ TOGETHER = $(BIN)/pytest $(SPREAD) -m "$(USUAL)"
 test: test-alone
 .PHONY: test-pure test-rest test-alone
 test-pure: check servers
-	$(TOGETHER) -q -n $(WORKERS) --durations=15 $(if $(CI),--cov) $(PURE)
+	$(TOGETHER) -q $(if $(CI),--cov) -n $(WORKERS) --durations=15 $(PURE)
 test-rest: test-pure
 	$(TOGETHER) -n $$(($(WORKERS) * 2)) --durations=40 $(addprefix --ignore=,$(PURE))
 # `make -j2 test test-hosts` (.ci/run): hosts beside the others, none beside these.
