@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
@@ -97,7 +98,7 @@ def test_host_samples_arrive_through_the_spool_and_claim_nothing_of_the_laptops(
     seconds = (run.info.end_device_ns - run.info.start_device_ns) * 1e-9
     exported = Counter(row["device"] for row in pq.read_table(run.path / "host.parquet").to_pylist())
     for name in NAMES:
-        samples = run.records.host_samples(name)
+        samples = run.records.host_table(name).view(np.recarray)
         assert (
             len(samples) >= 0.5 * seconds
         )  # a sample that costs more than 0.5 % of a core is taken less often
@@ -159,7 +160,7 @@ def test_readings_go_on_while_no_session_is_held(overhead):
         ]
         assert farewells == ["duty: reader", "duty: reader", "the run is over"]
         assert sum((event.name, event.kind) == (name, EventKind.SESSION_OPENED) for event in seen) == 3
-        samples = folder.records.host_samples(name)
+        samples = folder.records.host_table(name).view(np.recarray)
         for first, last in ((0, 1), (5, 6)):
             quiet = [
                 sample

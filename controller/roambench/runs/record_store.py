@@ -289,12 +289,8 @@ class RecordStore:
         found = [AgentEvent.from_bytes(payload) for _, payload in self._payloads(device, RecordKind.EVENT)]
         return sorted(found, key=lambda event: event.monotonic_ns)
 
-    def host_samples(self, device: str) -> list[HostSample]:
-        """Return how the board of `device` was, ascending by time."""
-        return [HostSample(*row) for row in self.host_table(device).tolist()]
-
     def host_table(self, device: str) -> npt.NDArray[Any]:
-        """The same as a table of HOST_DTYPE."""
+        """A table of HOST_DTYPE: how the board of `device` was, ascending by time."""
         return host_in_time([table for _, table in self.spooled(device, RecordKind.HOST)])
 
     def placed(self, device: str, kind: RecordKind) -> list[tuple[str, int, bytes]]:

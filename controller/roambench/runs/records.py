@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy.typing as npt
 
 from roambench.contract.phases import PhaseSpan
-from roambench.contract.records import AgentEvent, HostSample, RecordKind
+from roambench.contract.records import AgentEvent, RecordKind
 from roambench.runs.folder import RunFolder
 from roambench.runs.record_store import ReadingColumns
 
@@ -37,12 +37,8 @@ class Records(Protocol):
         """Events that the agent of `device` noted, other than phases, ascending by time."""
         ...
 
-    def host_samples(self, device: str) -> list[HostSample]:
-        """Return how the board of `device` was, ascending by time."""
-        ...
-
     def host_table(self, device: str) -> npt.NDArray[Any]:
-        """The same as a table of `record_store.HOST_DTYPE`."""
+        """A table of `record_store.HOST_DTYPE`: how the board of `device` was, ascending by time."""
         ...
 
 

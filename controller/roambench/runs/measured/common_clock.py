@@ -21,7 +21,7 @@ import numpy.typing as npt
 from roambench.contract.errors import ConfigError
 from roambench.contract.events import EventKind
 from roambench.contract.phases import PhaseSpan
-from roambench.contract.records import AgentEvent, HostSample, RecordKind
+from roambench.contract.records import AgentEvent, RecordKind
 from roambench.energy.clocks.clock_fit import MOST_OFFSET_NS, ClockBurst, ClockFit
 from roambench.rounds.records import ClockProbed, RoundRecord
 from roambench.runs.event_log import EventLog
@@ -149,10 +149,6 @@ class OneClock:
                 event = replace(event, monotonic_ns=event.monotonic_ns - by_ns)
             moved.append(event)
         return sorted(moved, key=lambda event: event.monotonic_ns)
-
-    def host_samples(self, device: str) -> list[HostSample]:
-        """A device's host samples, on the run's clock."""
-        return [HostSample(*row) for row in self.host_table(device).tolist()]
 
     def _offset(self, device: str, boot_id: str) -> int:
         known = self._offsets.get(device, {})

@@ -128,7 +128,7 @@ def test_a_board_that_booted_in_mid_run_counts_from_nothing_again(folder):
     assert [(s.start_ns // S, s.end_ns // S) for s in placed.spans("pi-01")] == [(100, 103), (130, 140)]
     (started,) = [e for e in placed.events("pi-01") if e.kind == EventKind.AGENT_STARTED]
     assert started.monotonic_ns == 130 * S
-    assert placed.host_samples("pi-01")[0].monotonic_ns == 133 * S
+    assert placed.host_table("pi-01")["monotonic_ns"][0] == 133 * S
 
 
 def test_a_boot_that_nobody_probed_goes_by_the_boards_wall_clock(folder):
