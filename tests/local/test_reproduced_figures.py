@@ -326,5 +326,5 @@ def lead_is(page: str, kinds: dict[str, dict[int, RawRun]], lead: Lead) -> None:
     assert shown(row["lead"]) == pytest.approx([mean, half], abs=0.0501)
     assert row["seeds"] == "2"
     good = "fitted, not reproduced" if lead.fitted else "reproduced"
-    decided = good if mean > half else "NOT REPRODUCED, the other way round" if -mean > half else ""
-    assert row["outcome"] == (decided or "not decided at this scale")
+    decided = good if mean > half else "reversed" if -mean > half else ""
+    assert row["outcome"] == (decided or "undecided")

@@ -96,7 +96,7 @@ def test_the_lead_in_wasted_joules_is_that_of_eq_1_and_the_boards_power(
     mean, half = shown(row[4])
     assert mean == pytest.approx(statistics.mean(leads), rel=0.02)
     assert half == pytest.approx((expected.high - expected.low) / 2.0, rel=0.1)
-    assert row[1] == ("reproduced" if expected.low > 0.0 else "not decided at this scale")
+    assert row[1] == ("reproduced" if expected.low > 0.0 else "undecided")
 
 
 def wasted_j(run: Path) -> float:

@@ -2,9 +2,9 @@
 
 Runs are paired where every key that the study varies has one value, but for keys that both sides of the claim
 name, in settings that all seeds have. A seed's difference is the mean over its pairs; the interval is
-Student's of the seeds' differences. A claim has a direction: "reproduced" and "the other way round" are one-
-sided tests at 2.5 % each, which is what a 95 % interval shows. A claim against k others holds where it holds
-against each of them, which needs no correction (an intersection-union test); it is the other way round where
+Student's of the seeds' differences. A claim has a direction: "reproduced" and "reversed" are one-sided
+tests at 2.5 % each, which is what a 95 % interval shows. A claim against k others holds where it holds
+against each of them, which needs no correction (an intersection-union test); it is reversed where
 one of them leads at 2.5 % / k (the first step of S. Holm, Scand. J. Statist. 6 (1979) 65), which the interval
 of a lead below 0 shows.
 """
@@ -42,20 +42,13 @@ _Runs = Sequence[tuple[FinishedRun, dict[str, Any]]]
 class ClaimVerdict(StrEnum):
     """The verdict on a claim, in the order of a page: what speaks against a paper first."""
 
-    WRONG_SIGN = "NOT REPRODUCED, the other way round"
-    UNDECIDED = "not decided at this scale"
+    WRONG_SIGN = "reversed"
+    UNDECIDED = "undecided"
     ONE_SEED = "one seed: not tested"
     ALIKE = "the same in every seed: not tested"
     FITTED = "fitted, not reproduced"
     REPRODUCED = "reproduced"
     NOT_TRIED = "not tried"
-
-    @property
-    def of_ours(self) -> str:
-        """Return the verdict on an expectation that is not a paper's."""
-        if self is ClaimVerdict.WRONG_SIGN:
-            return "THE OTHER WAY ROUND"
-        return "so it is" if self is ClaimVerdict.REPRODUCED else str(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +130,7 @@ def claims_table(found: Sequence[Judged], *, ours: bool = False) -> ReportTable:
     """A row for each claim; `ours`: no paper makes them, they are this project's own expectations."""
     rows = []
     for one in found:
-        difference, verdict = one.difference, one.verdict.of_ours if ours else str(one.verdict)
+        difference, verdict = one.difference, str(one.verdict)
         if difference is None:
             rows.append((one.claim.says, verdict, NONE, NONE, NONE, NONE))
             continue

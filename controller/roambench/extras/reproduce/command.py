@@ -58,7 +58,7 @@ def reproduce(
 ) -> None:
     """Reproduce tables and figures of the five papers: run STUDY's sweep and write its page.
 
-    A page has a line for each claim of the paper: reproduced, the other way round, not decided, not tried.
+    A page has a line for each claim of the paper: reproduced, reversed, undecided, not tested or not tried.
     --verdicts puts the figures of the chosen studies into the files that a checkout keeps; --check compares.
     Interrupted or killed, the same command goes on from what is there.
 
@@ -68,7 +68,7 @@ def reproduce(
     """
     from roambench.extras.reproduce import studies as found
     from roambench.extras.reproduce.catalogue import read_catalogue
-    from roambench.extras.reproduce.listing import list_document, list_text
+    from roambench.extras.reproduce.listing import list_document, list_text, wrapped
     from roambench.runner.screen import print_json, progress_screen, say, screen
 
     known = read_catalogue(catalogue)
@@ -76,7 +76,8 @@ def reproduce(
         if as_json:
             print_json(list_document(known, verdicts or KEPT))
         else:
-            say(screen(), list_text(known, verdicts or KEPT))
+            console, text = screen(), list_text(known, verdicts or KEPT)
+            say(console, wrapped(text, console.width) if console.is_terminal else text)
         return
     choice = found.Reproduction(
         known, catalogue, scale, out, pages, tuple(set_ or ()), trace, verdicts, check, finished

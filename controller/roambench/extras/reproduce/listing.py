@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -47,6 +48,17 @@ def list_text(catalogue: Catalogue, kept: Path) -> str:
                     ended = f"ran until {day[0]}{_part(*day[1:])}, {kept}/{study.name}-{scale}.csv"
                 lines.append(f"      {scale}: {ended}; takes {sweep.lasts}; data: {_data(sweep)}")
     return "\n".join(lines[1:])
+
+
+def wrapped(text: str, columns: int) -> str:
+    """The list for a terminal: what a line has no room for stands below it, further in."""
+    lines = []
+    for line in text.splitlines():
+        indent = " " * (len(line) - len(line.lstrip()) + 4)
+        lines += textwrap.wrap(
+            line, columns, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+        ) or [""]
+    return "\n".join(lines)
 
 
 def list_document(catalogue: Catalogue, kept: Path) -> dict[str, Any]:

@@ -80,7 +80,7 @@ def study_page(
     if scale in study.gap:
         foreword.append(f"Less than the paper's: {study.gap[scale]}")
     foreword += [
-        f"{one.claim.says}: **{one.verdict.of_ours if ours else one.verdict}**. {one.claim.why[scale]}"
+        f"{one.claim.says}: **{one.verdict}**. {one.claim.why[scale]}"
         for one in found
         if scale in one.claim.why
     ]
@@ -118,12 +118,10 @@ def _counted(verdicts: Sequence[ClaimVerdict], ours: bool) -> str:
     """A sentence: what speaks against the paper first."""
     if not verdicts:
         return ""
-    counts = [
-        (verdicts.count(one), one.of_ours if ours else str(one)) for one in ClaimVerdict if one in verdicts
-    ]
+    counts = "; ".join(f"{verdicts.count(one)} {one}" for one in ClaimVerdict if one in verdicts)
     what = "expectation of ours" if ours and len(verdicts) == 1 else "expectations of ours"
     of = f"{len(verdicts)} {what}, no paper's" if ours else count(len(verdicts), "claim")
-    return f"**Of {of}: {'; '.join(f'{count} {what}' for count, what in counts)}.**"
+    return f"**Of {of}: {counts}.**"
 
 
 def _items(catalogue: Catalogue, study: Study, scale: Scale) -> str:

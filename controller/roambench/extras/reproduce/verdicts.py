@@ -24,16 +24,6 @@ from roambench.study.sweep.points import text
 PAGE: Final = "README.md"
 BEGIN: Final = "<!-- verdicts: made by roambench reproduce --verdicts -->"
 END: Final = "<!-- end of verdicts -->"
-_OUTCOMES: Final = {
-    ClaimVerdict.REPRODUCED: "reproduced",
-    ClaimVerdict.FITTED: "fitted, not reproduced",
-    ClaimVerdict.WRONG_SIGN: "**reversed**",
-    ClaimVerdict.UNDECIDED: "undecided",
-    ClaimVerdict.ONE_SEED: "one seed: not tested",
-    ClaimVerdict.ALIKE: "the same in every seed: not tested",
-    ClaimVerdict.NOT_TRIED: "not tried",
-}
-_BY_TEXT: Final = {text: one for one in ClaimVerdict for text in (one.value, one.of_ours)}
 #: The title of what was run (`scale_table`).
 RUN: Final = "What was run"
 _SO_FAR: Final = "so far"
@@ -64,12 +54,9 @@ def _lines(folder: Path, catalogue: Catalogue) -> Iterator[str]:
     papers = {study.name: _paper(catalogue, study) for study in catalogue.studies}
     yield ""
     for scale in Scale:
-        verdicts = [
-            _BY_TEXT[row[3]] for row in rows if row[1] == scale and papers.get(row[0], _OURS) != _OURS
-        ]
+        verdicts = [row[3] for row in rows if row[1] == scale and papers.get(row[0], _OURS) != _OURS]
         if verdicts:
-            counts = [(verdicts.count(one), _OUTCOMES[one]) for one in _OUTCOMES if one in verdicts]
-            parts = ", ".join(f"{count} {outcome.strip('*')}" for count, outcome in counts)
+            parts = ", ".join(f"{verdicts.count(one)} {one}" for one in ClaimVerdict if one in verdicts)
             yield f"- At `{scale}`, {count(len(verdicts), 'claim')}: {parts}."
     heading = ""
     for study in sorted(catalogue.studies, key=lambda one: papers[one.name] == _OURS):
@@ -111,14 +98,13 @@ def _claim(claim: Claim, rows: Sequence[Sequence[str]]) -> Iterator[str]:
     tried = [row for row in rows if row[3] != ClaimVerdict.NOT_TRIED]
     for place, row in enumerate(tried or rows):
         _, scale, says, outcome, ours, unit, beside, _, whom, bound, lead, half, lead_unit, _ = row
-        verdict = _BY_TEXT[outcome]
         first = cell(says) if place == 0 else f"at `{scale}`"
-        if verdict is not ClaimVerdict.UNDECIDED and (why := _reason(claim, scale)):
+        if outcome != ClaimVerdict.UNDECIDED and (why := _reason(claim, scale)):
             first += f" *({cell(why)})*"
         pair = (f"{ours}, {beside}", unit, f"({cell(_rival(claim, whom))})")
         cells = (
             first,
-            _OUTCOMES[verdict],
+            f"**{outcome}**" if outcome == ClaimVerdict.WRONG_SIGN else outcome,
             _joined(*(pair if claim.against else (ours, unit))) if ours else NONE,
             _joined(bound, f"{lead} ± {half}" if half else lead, lead_unit),
         )

@@ -212,7 +212,7 @@ def test_a_single_seed_decides_nothing_and_says_so(tmp_path: Path) -> None:
     ("fitted", "lead", "verdict"),
     [
         ({"trace.generator": "city"}, 0.1, "fitted, not reproduced"),
-        ({"trace.generator": "city"}, -0.1, "NOT REPRODUCED, the other way round"),
+        ({"trace.generator": "city"}, -0.1, "reversed"),
         ({"trace.generator": "markov"}, 0.1, "reproduced"),
     ],
 )
@@ -330,5 +330,5 @@ def test_wrong_signs_are_named_first_on_a_page(tmp_path: Path) -> None:
     (claims,) = [table for table in made.tables if table.key == "claims"]
     assert [row[1] for row in claims.rows] == [ClaimVerdict.WRONG_SIGN, ClaimVerdict.REPRODUCED]
     opening = made.text.splitlines()[2]
-    assert opening.startswith("**Of 2 claims: 1 NOT REPRODUCED, the other way round; 1 reproduced")
+    assert opening.startswith("**Of 2 claims: 1 reversed; 1 reproduced")
     assert f"MOHAWK is ahead: **{ClaimVerdict.WRONG_SIGN}**. {why}" in made.text

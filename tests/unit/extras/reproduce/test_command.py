@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from roambench.cli.main import app
 from roambench.contract.errors import ConfigError
+from roambench.extras.reproduce.listing import wrapped
 
 ROOT = Path(__file__).parents[4]
 SWEEP = """\
@@ -28,6 +29,14 @@ systems = ["mohawk", "hierfavg"]
 rounds.cloud_every_steps = [2]
 seeds = 2
 """
+
+
+def test_a_line_of_the_list_is_wrapped_behind_its_own_indent() -> None:
+    text = "MOHAWK\n\n  Table 3: Accuracy\n      small, 2026-11-28: 1 reproduced; data: none to fetch"
+    assert wrapped(text, 80) == text
+    assert wrapped(text, 40) == (
+        "MOHAWK\n\n  Table 3: Accuracy\n      small, 2026-11-28: 1 reproduced;\n          data: none to fetch"
+    )
 
 
 def test_the_list_is_printed_for_people_and_for_programs(monkeypatch: pytest.MonkeyPatch) -> None:
