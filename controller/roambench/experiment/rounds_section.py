@@ -70,8 +70,8 @@ class RoundsSection(Section):
     dither_s: float = Field(
         0.5,
         ge=0.0,
-        description="Half the period of the slowest meter. Measured orders wait up to twice this, so that"
-        " their starts are spread evenly over that period. 0: none.",
+        description="Measured orders wait up to a period of the slowest meter, so that their starts are"
+        " spread evenly over it, and no longer than twice this. 0: they do not wait.",
     )
     rest_s: Literal["auto"] | Annotated[float, Field(ge=0.0)] = Field(
         "auto",
@@ -99,6 +99,10 @@ class RoundsSection(Section):
         if self.rest_s != "auto":
             return self.rest_s
         return max((REST_S + REST_PERIODS * period_s for period_s in periods_s), default=0.0)
+
+    def dither_with(self, periods_s: Iterable[float]) -> float:
+        """Return half the device seconds over which starts are spread, beside meters with these periods."""
+        return min(self.dither_s, 0.5 * max(periods_s, default=0.0))
 
     def threshold_of(self, metric: Metric) -> float | None:
         """The value of what a run is judged by that its steps are counted to."""

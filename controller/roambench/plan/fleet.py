@@ -14,7 +14,7 @@ from roambench.meters.catalogue import USUAL
 from roambench.meters.traits import TRAITS, MeterTraits
 from roambench.plan.costs import MachineCosts
 from roambench.runner.bench_options import BenchOptions
-from roambench.runner.places.place import rest_s_at
+from roambench.runner.places.place import dither_s_at, rest_s_at
 from roambench.runner.places.table import place_of
 from roambench.runs.fleet_kinds import FleetKind
 
@@ -22,14 +22,16 @@ from roambench.runs.fleet_kinds import FleetKind
 @dataclass(frozen=True, slots=True)
 class PlannedFleet:
     """`experiment` has as many devices as take part; `names` is empty where the fleet has no own names.
-    Devices rest for `rest_s` after every measured phase, and half of it before. `meters`: traits of the
-    devices' meters; what is not there has those of a Smart Power 2."""
+    Devices rest for `rest_s` after every measured phase, and half of it before, and measured phases begin
+    up to twice `dither_s` late. `meters`: traits of the devices' meters; what is not there has those of a
+    Smart Power 2."""
 
     kind: FleetKind
     experiment: Experiment
     names: tuple[str, ...] = ()
     rest_s: float = 0.0
     meters: tuple[MeterTraits, ...] = ()
+    dither_s: float = 0.0
 
     @property
     def has_agents(self) -> bool:
@@ -110,4 +112,4 @@ def planned_fleet(experiment: Experiment, fleet: str, only: Sequence[str] = ()) 
     names = place.names(place.experiment.fleet.agents) if place.kind.has_file else ()
     known, usual = place.meters, TRAITS.load(USUAL)
     meters = tuple(known.get(name, usual) for name in place.names(place.experiment.fleet.agents))
-    return PlannedFleet(place.kind, place.experiment, names, rest_s_at(place), meters)
+    return PlannedFleet(place.kind, place.experiment, names, rest_s_at(place), meters, dither_s_at(place))

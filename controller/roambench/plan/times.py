@@ -74,7 +74,7 @@ def _of_agents(
     experiment, scale = fleet.experiment, fleet.time_scale
     pace_s = step_length_s(experiment.rounds.step_close, trace_step_s)
     # What batches of orders wait for their place in a meter's period, on average.
-    rounds_s += experiment.rounds.dither_s * len(rehearsed.batches) / scale
+    rounds_s += fleet.dither_s * len(rehearsed.batches) / scale
     if pace_s:
         rounds_s = max(rounds_s, pace_s * _steps(rehearsed) / scale)
     device_s = rounds_s * scale + 2.0 * experiment.energy.idle_baseline_s

@@ -201,18 +201,18 @@ def test_on_a_bench_nobody_shares_this_machine_and_boards_import_before_they_beg
     rehearsed = Rehearsed(EventLog.of([]), batches, 1, 1, collected=2)
     times = planned_times(fleet, rehearsed, COSTS, 2, 1.0)
     controller_s = (3 + 2) * 0.012 + 0.1 + 0.2  # two orders more collect models
-    assert times.device_s == pytest.approx(4.0 + 2.0 + 2 * 0.5 + controller_s + 14.0)
+    assert times.device_s == pytest.approx(4.0 + 2.0 + controller_s + 14.0)
     assert times.wall_s == pytest.approx(times.device_s + 5.0 + 25.0 + 2.0)
 
 
 @pytest.mark.parametrize(("step_close", "pace_s"), [("answers", 0.0), ("clock:60", 60.0)])
 def test_a_plan_counts_what_the_dither_of_starts_takes(step_close: str, pace_s: float) -> None:
     def device_s(dither_s: float) -> float:
-        experiment = experiment_of(rounds={"step_close": step_close, "dither_s": dither_s})
+        experiment = experiment_of(rounds={"step_close": step_close})
         closed = EventLog.of(StepClosed(step, 3, (), (), None, None) for step in range(4))
         rehearsed = Rehearsed(closed, (Batch.of((), (0.0,)),) * 5, 1, 1)
         return planned_times(
-            PlannedFleet(FLEET_KINDS["local"], experiment), rehearsed, COSTS, 3, 1.0
+            PlannedFleet(FLEET_KINDS["local"], experiment, dither_s=dither_s), rehearsed, COSTS, 3, 1.0
         ).device_s
 
     # Half of the widest, five times; a step that waits for the clock has room for it.
@@ -237,6 +237,9 @@ def test_a_plan_is_as_sure_as_each_devices_own_meter() -> None:
     assert [meter.name for meter in mixed.meters] == [slow.meter(0).name, fast.meter(0).name]
     assert fast_j < mixed_j < slow_j
     assert slow.readings_hz < mixed.readings_hz < fast.readings_hz
+    # Starts are spread over a period of the slowest meter.
+    assert (slow.dither_s, mixed.dither_s) == (0.5, 0.5)
+    assert fast.dither_s == fast.meter(0).nominal_s / 2 < 0.1
     real = {"pi-01": {"driver": "joulescope", "port": "js220?hz=10"}}
     powered, _ = planned(time_scale=1.0, meters=real)
     assert (powered.meter(0).name, powered.meter(0).nominal_s) == ("joulescope", 0.1)

@@ -17,7 +17,7 @@ from roambench.meters.catalogue import traits_at
 from roambench.plan.plan import RunPlan, plan_experiment
 from roambench.runner.bench_options import BenchOptions
 from roambench.runner.places.bench import BenchPlace
-from roambench.runner.places.place import rest_s_at
+from roambench.runner.places.place import dither_s_at, rest_s_at
 from roambench.runner.places.table import place_of
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunInfo
@@ -49,15 +49,15 @@ def test_auto_is_long_enough_for_the_slowest_meter(local: dict[str, Any], expect
 
 
 @pytest.mark.parametrize(
-    ("meters", "expected_s"),
+    ("meters", "expected_s", "dither_s"),
     [
-        ([("smartpower2", "/dev/ttyUSB0"), ("smartpower3", "/dev/ttyUSB0?interval_ms=100")], 4.0),
-        ([("none", ""), ("smartpower3", "/dev/ttyUSB0?interval_ms=100")], 1.525),
-        ([("none", ""), ("none", "")], 0.0),
+        ([("smartpower2", "/dev/ttyUSB0"), ("smartpower3", "/dev/ttyUSB0?interval_ms=100")], 4.0, 0.5),
+        ([("none", ""), ("smartpower3", "/dev/ttyUSB0?interval_ms=100")], 1.525, 0.05),
+        ([("none", ""), ("none", "")], 0.0, 0.0),
     ],
 )
 def test_on_a_bench_the_hosts_that_take_part_decide(
-    tmp_path: Path, meters: list[tuple[str, str]], expected_s: float
+    tmp_path: Path, meters: list[tuple[str, str]], expected_s: float, dither_s: float
 ) -> None:
     hosts = [
         a_host(number, meter=replace(a_host(number).meter, driver=driver, port=port))
@@ -66,6 +66,9 @@ def test_on_a_bench_the_hosts_that_take_part_decide(
     bench = a_bench(tmp_path, *hosts)
     place = BenchPlace(bench, bench.hosts, Experiment(), BenchOptions())
     assert rest_s_at(place) == pytest.approx(expected_s)
+    assert dither_s_at(place) == dither_s
+    shorter = Experiment.model_validate({"rounds": {"dither_s": 0.04}})
+    assert dither_s_at(BenchPlace(bench, bench.hosts, shorter, BenchOptions())) == min(0.04, dither_s)
 
 
 @pytest.mark.parametrize("fleet", ["simulated", "rehearsal"])

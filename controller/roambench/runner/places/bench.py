@@ -33,6 +33,7 @@ from roambench.runner.benches.bench_fleet import bench_fleet
 from roambench.runner.benches.bench_gate import claim_doubts, energy_doubts, passed_gate
 from roambench.runner.foreign_code import needed_on_boards
 from roambench.runner.influx_live import influx_settings, write_joules
+from roambench.runner.places.place import dither_s_at
 from roambench.runner.places.ready_agents import ready_agents
 from roambench.runner.program_kits import kit_of
 from roambench.runner.screen import say, warn
@@ -229,7 +230,7 @@ class BenchPlace:
         agents = bench_fleet(
             world.experiment, task, folder, self.bench, hosts, console, checkpoints=checkpoints
         )
-        return ready_agents(world, folder, agents)
+        return ready_agents(world, folder, agents, dither_s_at(self))
 
     def finished(self, folder: RunFolder, console: Console) -> None:
         """Write the joules of phases to the run's InfluxDB, if it has one; note a lease that was lost."""

@@ -17,7 +17,7 @@ from roambench.meters.traits import MeterTraits
 from roambench.runner.agents.checkpoints import Checkpoints
 from roambench.runner.benches.local_bench import LocalBench, local_bench
 from roambench.runner.influx_live import influx_settings, write_joules
-from roambench.runner.places.place import ThisMachine
+from roambench.runner.places.place import ThisMachine, dither_s_at
 from roambench.runner.places.ready_agents import ready_agents
 from roambench.runner.screen import say, warn
 from roambench.runner.system_runs.ready_fleet import ReadyFleet
@@ -74,7 +74,8 @@ class LocalPlace(ThisMachine):
         checkpoints: Checkpoints | None,
     ) -> AbstractAsyncContextManager[ReadyFleet]:
         """The agents, ready for orders; prints their start-up time and memory."""
-        return ready_agents(world, folder, _introduced(world, folder, console, checkpoints))
+        agents = _introduced(world, folder, console, checkpoints)
+        return ready_agents(world, folder, agents, dither_s_at(self))
 
 
 @asynccontextmanager

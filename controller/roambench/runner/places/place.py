@@ -192,6 +192,11 @@ def rest_s_at(place: Place) -> float:
     return place.experiment.rounds.rest_with(meter.nominal_s for meter in place.meters.values())
 
 
+def dither_s_at(place: Place) -> float:
+    """Half the device seconds over which starts of measured phases are spread here."""
+    return place.experiment.rounds.dither_with(meter.nominal_s for meter in place.meters.values())
+
+
 def new_run_folder(
     place: Place,
     path: Path,

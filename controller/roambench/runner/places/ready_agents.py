@@ -103,14 +103,14 @@ class ReadyAgents:
 
 @asynccontextmanager
 async def ready_agents(
-    world: World, folder: RunFolder, agents: AbstractAsyncContextManager[AgentBench]
+    world: World, folder: RunFolder, agents: AbstractAsyncContextManager[AgentBench], dither_s: float
 ) -> AsyncIterator[ReadyAgents]:
     """The agents, ready for orders. The end in device time is noted, and the clocks are probed."""
     async with agents as bench:
         kept = AgentCheckpoints(folder.path, bench.agents_fleet, bench.clock)
         try:
             experiment = world.experiment
-            fleet = SpreadStarts(bench.fleet, bench.clock, experiment.seed, experiment.rounds.dither_s)
+            fleet = SpreadStarts(bench.fleet, bench.clock, experiment.seed, dither_s)
             yield ReadyAgents(bench, fleet, experiment, world.movement.trace.step_s, folder, kept)
         finally:
             folder.update(end_device_ns=bench.clock.now_ns())
