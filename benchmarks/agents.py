@@ -10,6 +10,9 @@ that would cost 1.5 CPU-seconds and 70 MB in every agent.
 Last, one agent as a board starts it, after a training step of a 2.64 MB model and after three rounds; goal:
 300 MB for all its processes. Counted are the distinct pages of memory that they have, which is the sum of PSS
 on a board, where no other process has torch. That takes root; else it is the sum of PSS here, where some do.
+
+Then the peak that `run --plan` tells of a trainer, over that of this agent's trainer in three rounds; and the
+same of an agent that trains a ResNet-18 (11 million parameters).
 """
 
 from __future__ import annotations
@@ -19,16 +22,20 @@ import asyncio
 import mmap
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import psutil
 from setting.figures import keep
-from setting.local_fleet import local_fleet
+from setting.local_fleet import BATCH, MODEL, local_fleet
 
 from roambench.contract.local_training import LocalTraining
 from roambench.contract.orders import TrainOrder, UploadOrder
+from roambench.experiment.sections import Experiment
+from roambench.plan.memory import trainer_peak_bytes
+from roambench.runner.world import learning_task_of
 
 IMAGES = 64
 MEGABYTE = 1e6
@@ -93,7 +100,13 @@ async def measured(agents: int) -> str:
         )
 
 
-def memory_of(processes: list[psutil.Process]) -> str:
+@dataclass(frozen=True, slots=True)
+class Memory:
+    whole_mb: float  # all distinct pages of an agent's processes
+    text: str
+
+
+def memory_of(processes: list[psutil.Process]) -> Memory:
     """Anonymous and resident MB of each of an agent's processes, and all their distinct pages."""
     sizes = [process.memory_full_info() for process in processes]
     pages = [page_numbers(process.pid) for process in processes]
@@ -103,9 +116,8 @@ def memory_of(processes: list[psutil.Process]) -> str:
         f"{name} {entry.uss / MEGABYTE:.0f} ({entry.rss / MEGABYTE:.0f})"
         for name, entry in zip(names, sizes, strict=True)
     )
-    whole = distinct or sum(entry.pss for entry in sizes)
-    keep("agents one: PSS", whole / MEGABYTE)
-    return f"{whole / MEGABYTE:.0f} MB{'' if distinct else ' of PSS'}; its own (resident): {parts}"
+    whole_mb = (distinct or sum(entry.pss for entry in sizes)) / MEGABYTE
+    return Memory(whole_mb, f"{whole_mb:.0f} MB{'' if distinct else ' of PSS'}; its own (resident): {parts}")
 
 
 def page_numbers(pid: int) -> npt.NDArray[np.uint64]:
@@ -121,8 +133,10 @@ def page_numbers(pid: int) -> npt.NDArray[np.uint64]:
     return numbers if numbers.any() else numbers[:0]
 
 
-async def alone() -> None:
-    async with local_fleet(1, IMAGES, as_boards=True) as local:
+async def alone(model_name: str) -> tuple[Memory, Memory, int]:
+    """What an agent's processes take after a training step and after three rounds, and its trainer's peak of
+    resident bytes."""
+    async with local_fleet(1, IMAGES, as_boards=True, model_name=model_name) as local:
         agent = psutil.Process(local.agents.pids[local.names[0]])
         for step in range(3):
             digest, training = local.fleet.publish(local.model + step * 1e-6), f"{step}/0/train"
@@ -135,9 +149,26 @@ async def alone() -> None:
                 assert answer.reply is not None, answer
                 if step == 0 and order is orders[0]:
                     after_one = memory_of([agent, *agent.children(recursive=True)])
-        after_three = memory_of([agent, *agent.children(recursive=True)])
-    print(f"one agent as on a board, after a training step: {after_one}", flush=True)
-    print(f"after three rounds: {after_three}; goal: <= 300 MB")
+        processes = [agent, *agent.children(recursive=True)]
+        return after_one, memory_of(processes), most_resident_bytes(processes[-1].pid)
+
+
+def most_resident_bytes(pid: int) -> int:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    (line,) = (line for line in lines if line.startswith("VmHWM"))
+    return 1024 * int(line.split()[1])
+
+
+def planned_bytes(model_name: str) -> int:
+    """What `run --plan` says a trainer of this model takes."""
+    experiment = Experiment.model_validate(
+        {
+            "name": "plan",
+            "fleet": {"agents": 1, "aps": 1},
+            "learning": {"model": model_name, "images_per_device": IMAGES, "batch_size": BATCH},
+        }
+    )
+    return trainer_peak_bytes(experiment, learning_task_of(experiment, 1))
 
 
 def main() -> None:
@@ -151,7 +182,17 @@ def main() -> None:
     for agents in arguments.agents:
         print(asyncio.run(measured(agents)), flush=True)
     print(f"{'goal':>6}{'<= 20':>12}{'':12}{'all':>9}{'<= 260':>11}{'<= 260':>12}{'<= 3000':>12}{'0':>9}")
-    asyncio.run(alone())
+    plan_ratios = []
+    for model_name in (MODEL, "resnet18"):
+        after_one, after_three, most_bytes = asyncio.run(alone(model_name))
+        planned = planned_bytes(model_name)
+        print(f"one agent of {model_name} as on a board, after a training step: {after_one.text}", flush=True)
+        print(f"after three rounds: {after_three.text}")
+        print(f"its trainer's peak: {most_bytes / MEGABYTE:.0f} MB, planned {planned / MEGABYTE:.0f}")
+        plan_ratios.append(planned / most_bytes)
+        if model_name == MODEL:
+            keep("agents one: PSS", after_three.whole_mb)
+    keep("agents plan × trainer's peak", *plan_ratios)
 
 
 if __name__ == "__main__":

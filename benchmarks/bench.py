@@ -43,6 +43,7 @@ BENCHES = (
     Bench("rounds"),
     Bench("agents"),
     Bench("light_agents", "light_agents --agents 1000"),
+    Bench("light_agents-influx", "light_agents --agents 1000 --influx"),
     Bench("rehearsals", "rehearsals --devices 100000"),
     Bench("training"),
     Bench("aggregation", "aggregation --models 36", peers=("flower",)),

@@ -6,7 +6,8 @@ The controller is the product's: ports, sessions, record store and journal on di
 Agents are light: the product's links, spools and drains over mutual TLS with a certificate each, in ten
 processes; each spools a reading a second, downloads a model of 20 kB and uploads it as trained. A tenth of
 them is killed with SIGKILL and comes back in a process that is ready. `--influx`: the controller forwards to
-a stand-in for an InfluxDB that answers after 5 ms.
+an InfluxDB 1.x on this machine (`influxd`); kept is then how many seconds of readings it has not forwarded,
+and how late its event loop was.
 
 "CPU" is the controller's own (user and system); "step" a round of orders to train and to upload with all
 drains meanwhile. Goals at 1,000 agents: join 20 s, step 4 CPU-s, drains 35 % of a core and p50 0.3 s, 500 MB,
@@ -29,7 +30,6 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Final
 
@@ -49,12 +49,13 @@ from roambench.runner.influx_live import run_context
 from roambench.runs.folder import RunFolder
 from roambench.runs.influx.forward import InfluxForwarder
 from roambench.spool.influx_settings import InfluxSettings
+from soaking.influxd import Influxd, free_port
 
 RUN: Final = "benchmark"
 PROCESSES: Final = 10
 PARAMETERS: Final = 5_000
 SPEC: Final = LearningSpec("mlp", 1, 10, 0.01, 0.9, 0.0, 8, "shard.safetensors")
-ANSWER_S: Final = 0.005
+DATABASE: Final = "readings"
 LOOK_S: Final = 0.01
 JOIN_S: Final = 300.0
 MEMORY: Final = "/dev/shm"
@@ -208,7 +209,7 @@ async def measured(count: int, arguments: argparse.Namespace, disk: Path, memory
             forwarder = InfluxForwarder(
                 folder.records,
                 run_context(folder, "benchmark"),
-                InfluxSettings(url, "bucket"),
+                InfluxSettings(url, DATABASE, api="v1"),
                 print,
                 print,
                 print,
@@ -227,6 +228,9 @@ async def measured(count: int, arguments: argparse.Namespace, disk: Path, memory
         if forwarder is not None:
             stored = sum(sum(folder.records.counts(name).values()) for name in names)
             forwarded = f"; {forwarder.depth:,} of {stored:,} records not forwarded"
+            if count == 1000:
+                keep("light_agents influx: behind", forwarder.depth / count)  # a reading a second each
+                keep("light_agents influx: late", late_ms[1])
             forwarding.cancel()
             await asyncio.gather(forwarding, return_exceptions=True)
             await forwarder.aclose()
@@ -250,7 +254,7 @@ async def measured(count: int, arguments: argparse.Namespace, disk: Path, memory
             f"       event loop late: p50 {late_ms[0]:.1f}, p99 {late_ms[1]:.0f}, most {late_ms[2]:.0f} ms; "
             f"{len(answers_s) / drain_s:,.0f} drains/s, {depth:,} records in spools{forwarded}"
         )
-        if count == 1000:
+        if count == 1000 and not url:
             keep("light_agents 1000: join", join_s)
             keep("light_agents 1000: step", *loud_s)
             keep("light_agents 1000: drains", drain_cpu_s / drain_s * 100)
@@ -272,24 +276,6 @@ async def measured(count: int, arguments: argparse.Namespace, disk: Path, memory
         folder.close()
 
 
-class _Influx(BaseHTTPRequestHandler):
-    """Answers each write as an InfluxDB 2 does, and counts them."""
-
-    protocol_version = "HTTP/1.1"
-    posts = 0
-
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
-        time.sleep(ANSWER_S)
-        type(self).posts += 1
-        self.send_response(204)
-        self.send_header("X-Influxdb-Version", "v2.7.11")
-        self.end_headers()
-
-    def log_message(self, format: str, *words: object) -> None:
-        pass
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--agents", type=int, nargs="+", default=[36, 200, 1000, 2000])
@@ -298,12 +284,7 @@ def main() -> None:
     parser.add_argument("--influx", action="store_true")
     parser.add_argument("--url", default="", help=argparse.SUPPRESS)
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--database", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.database:
-        server = HTTPServer(("127.0.0.1", 0), _Influx)
-        print(f"http://127.0.0.1:{server.server_port}", flush=True)
-        server.serve_forever()
     if arguments.child:
         with ExitStack() as stack:
             disk = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="roambench-")))
@@ -317,21 +298,17 @@ def main() -> None:
         f"{'p50 s':>8}{'p99 s':>8}{'MB':>8}{'back s':>8}{'lost':>8}",
         flush=True,
     )
-    database = None
     more = ["--steps", str(arguments.steps), "--drain-s", str(arguments.drain_s)]
-    if arguments.influx:
-        database = subprocess.Popen(
-            [sys.executable, __file__, "--database"], stdout=subprocess.PIPE, text=True
-        )
-        assert database.stdout is not None
-        more += ["--url", database.stdout.readline().strip()]
-    try:
+    with ExitStack() as stack:
+        if arguments.influx:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="roambench-"))
+            server = Influxd(Path(folder), free_port())
+            server.start()
+            stack.callback(server.kill)
+            server.create_database(DATABASE)
+            more += ["--url", server.url]
         for count in arguments.agents:
             subprocess.run([sys.executable, __file__, "--child", "--agents", str(count), *more], check=True)
-    finally:
-        if database is not None:
-            database.kill()
-            database.wait()
     goals = ("goal", "<= 20", "", "", "<= 4", "", "<= 35", "<= 0.3", "", "<= 500", "<= 4", "0")
     print("".join(f"{goal:>8}" for goal in goals)[2:])
 

@@ -96,14 +96,16 @@ class BoardAgents(LocalAgents):
 
 
 @asynccontextmanager
-async def local_fleet(count: int, images: int, *, as_boards: bool = False) -> AsyncIterator[LocalFleet]:
+async def local_fleet(
+    count: int, images: int, *, as_boards: bool = False, model_name: str = MODEL
+) -> AsyncIterator[LocalFleet]:
     """`count` agents with `images` images each, meters included, all trainers ready. `as_boards`: each is
     started by its own command.
 
     Time runs at the host's pace, training is not stretched and no link is paced: what takes time, takes it
     because the machine is busy.
     """
-    module = build(MODEL, 1, 10, 1)
+    module = build(model_name, 1, 10, 1)
     layout, model = layout_of(module), flatten(module)
     names = tuple(f"pi-{number:02d}" for number in range(1, count + 1))
     clock = DeviceClock()
@@ -113,7 +115,11 @@ async def local_fleet(count: int, images: int, *, as_boards: bool = False) -> As
         folder = Path(name)
         fleet = GrpcFleet(
             FleetSettings(
-                "benchmark", names, _specs(folder, names, images), layout.fingerprint, deadline_s=120.0
+                "benchmark",
+                names,
+                _specs(folder, names, images, model_name),
+                layout.fingerprint,
+                deadline_s=120.0,
             ),
             authority.issue(CONTROLLER_NAME),
             clock,
@@ -139,14 +145,14 @@ async def local_fleet(count: int, images: int, *, as_boards: bool = False) -> As
                 print(problem)
 
 
-def _specs(folder: Path, names: Sequence[str], images: int) -> tuple[LearningSpec, ...]:
+def _specs(folder: Path, names: Sequence[str], images: int, model_name: str) -> tuple[LearningSpec, ...]:
     specs = []
     for device, name in enumerate(names):
         shard = folder / "agents" / name / "shard.safetensors"
         shard.parent.mkdir(parents=True)
         pixels = generator(0, "benchmark images", device).random((images, 1, 32, 32), dtype=np.float32)
         write_shard(shard, Shard(pixels, np.arange(images, dtype=np.int64) % 10))
-        specs.append(LearningSpec(MODEL, 1, 10, 0.01, 0.9, 5e-4, BATCH, str(shard)))
+        specs.append(LearningSpec(model_name, 1, 10, 0.01, 0.9, 5e-4, BATCH, str(shard)))
     return tuple(specs)
 
 
