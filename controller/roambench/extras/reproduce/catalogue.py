@@ -30,6 +30,7 @@ class StudySweep(Section):
     file: str = Field(min_length=1, description="Sweep file, relative to the catalogue's folder.")
     lasts: str = Field(min_length=1, description="How long it takes on what, in words.")
     needs: list[str] = Field(default=[], description="Files that no checkout has, with their sources.")
+    trace: str = Field(default="", description="File of the recorded trace on which it runs, if it does.")
 
 
 class Claim(Section):

@@ -64,7 +64,7 @@ def reproduce(
 
     Examples:
         roambench reproduce --list
-        roambench reproduce mohawk --scale medium --finished --verdicts docs/results
+        roambench reproduce mohawk --scale medium --trace nyc.parquet --finished
     """
     from roambench.extras.reproduce import studies as found
     from roambench.extras.reproduce.catalogue import read_catalogue

@@ -63,6 +63,12 @@ def reproduce(choice: Reproduction, names: Sequence[str], *, jobs: int, console:
         for study in chosen
         if study.sweep(choice.scale) is None
     ]
+    problems += [
+        f"{study.name}: at {choice.scale} it runs on a recorded trace: expected --trace {sweep.trace}; "
+        f"{choice.path.parent / sweep.file} has how that is made"
+        for study in chosen
+        if (sweep := study.sweep(choice.scale)) and sweep.trace and choice.trace_file is None
+    ]
     if choice.check and choice.verdicts is None:
         problems.append("--check: expected --verdicts DIR, the folder to compare with")
     if problems:
@@ -71,18 +77,21 @@ def reproduce(choice: Reproduction, names: Sequence[str], *, jobs: int, console:
     with fork_server(choice.out) as server:  # loaded once for all: 5 s of CPU, while all cores wait
         for number, study in enumerate(chosen, start=1):
             say(console, f"study {number} of {len(chosen)}: {study.title}")
-            pages[study.name], figures[study.name] = _one(choice, study, server, jobs=jobs, console=console)
+            pages[study.name], figures[study.name] = _one(
+                choice, study, server, of_all=not names, jobs=jobs, console=console
+            )
     if choice.verdicts is not None:
         _keep(choice, choice.verdicts, figures)
     return pages
 
 
 def _one(
-    choice: Reproduction, study: Study, server: ForkServer, *, jobs: int, console: Console
+    choice: Reproduction, study: Study, server: ForkServer, *, of_all: bool, jobs: int, console: Console
 ) -> tuple[Path, dict[str, Rows]]:
     sweep = study.sweep(choice.scale)
     assert sweep is not None  # looked at before
-    file = read_sweep(choice.path.parent / sweep.file, choice.overrides, choice.trace_file)
+    trace_file = choice.trace_file if sweep.trace or not of_all else None
+    file = read_sweep(choice.path.parent / sweep.file, choice.overrides, trace_file)
     folder = choice.out / f"{study.name}-{choice.scale}"
     points = points_of(file)
     if choice.finished:

@@ -57,7 +57,7 @@ def _lines(folder: Path, catalogue: Catalogue) -> Iterator[str]:
         verdicts = [row[3] for row in rows if row[1] == scale and papers.get(row[0], _OURS) != _OURS]
         if verdicts:
             parts = ", ".join(f"{verdicts.count(one)} {one}" for one in ClaimVerdict if one in verdicts)
-            yield f"- At `{scale}`, {count(len(verdicts), 'claim')}: {parts}."
+            yield f"- At `{scale}`, {count(len(verdicts), 'claim')} of papers: {parts}."
     heading = ""
     for study in sorted(catalogue.studies, key=lambda one: papers[one.name] == _OURS):
         mine = [row for row in rows if row[0] == study.name]
@@ -83,15 +83,17 @@ def _commands(study: Study, rows: Rows, ran: Mapping[tuple[str, str], Sequence[s
     for scale in Scale:
         there = [row[-1] for row in rows if row[1] == scale]
         if there:
-            said = [
-                f"`roambench reproduce {study.name}{'' if scale is Scale.SMALL else f' --scale {scale}'}`"
-            ]
+            sweep = study.sweep(scale)
+            words = ["roambench reproduce", study.name]
+            words += [] if scale is Scale.SMALL else ["--scale", scale]
+            words += ["--trace", sweep.trace] if sweep is not None and sweep.trace else []
+            said = [f"`{' '.join(words)}`"]
             if seeds := sorted({int(seeds) for seeds in there if seeds}):
                 low, high = seeds[0], seeds[-1]
                 said.append(count(low, "seed") if low == high else f"{low} to {high} seeds")
             ended, in_all = ran.get((study.name, scale), ("", ""))
             said += [f"{ended} of {in_all} runs"] if ended != in_all else []
-            yield ", ".join(said)
+            yield ", ".join(said) + (f": {gap}" if (gap := study.gap.get(scale)) else "")
 
 
 def _claim(claim: Claim, rows: Sequence[Sequence[str]]) -> Iterator[str]:

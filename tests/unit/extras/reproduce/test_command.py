@@ -11,7 +11,9 @@ from typer.testing import CliRunner
 
 from roambench.cli.main import app
 from roambench.contract.errors import ConfigError
+from roambench.extras.reproduce.catalogue import read_catalogue
 from roambench.extras.reproduce.listing import wrapped
+from roambench.extras.reproduce.scale import CATALOGUE
 
 ROOT = Path(__file__).parents[4]
 SWEEP = """\
@@ -37,6 +39,26 @@ def test_a_line_of_the_list_is_wrapped_behind_its_own_indent() -> None:
     assert wrapped(text, 40) == (
         "MOHAWK\n\n  Table 3: Accuracy\n      small, 2026-11-28: 1 reproduced;\n          data: none to fetch"
     )
+
+
+def test_studies_of_recorded_movement_run_on_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a trace their sweeps would run in the synthetic city, which follows the figures of a claim."""
+    monkeypatch.chdir(ROOT)
+    for words in (["mohawk-checkins"], ["mohawk", "--finished"], []):
+        refused = CliRunner().invoke(app, ["reproduce", *words, "--scale", "medium"])
+        assert isinstance(refused.exception, ConfigError)
+        study = words[0] if words else "mohawk-boards-agents"
+        wanted = f"{study}: at medium it runs on a recorded trace: expected --trace nyc.parquet; experiments/"
+        assert wanted in str(refused.exception)
+    named = [
+        sweep
+        for study in read_catalogue(ROOT / CATALOGUE).studies
+        for sweep in (study.medium, study.full)
+        if sweep is not None and sweep.trace
+    ]
+    assert len(named) == 5
+    for sweep in named:
+        assert f"--trace {sweep.trace}" in (ROOT / "experiments" / sweep.file).read_text(encoding="utf-8")
 
 
 def test_the_list_is_printed_for_people_and_for_programs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -186,7 +186,9 @@ def test_a_page_says_how_many_of_its_runs_have_ended() -> None:
     page = (KEPT / "README.md").read_text("utf-8")
     for row in rows_of(KEPT / "ran.csv"):
         option = "" if row["scale"] == "small" else f" --scale {row['scale']}"
-        (line,) = re.findall(
-            rf"^`roambench reproduce {row['study']}{option}`(.*?) *$", page, re.MULTILINE
+        (said,) = re.findall(
+            rf"^`roambench reproduce {row['study']}{option}(?: --trace nyc.parquet)?`([^:\n]*)",
+            page,
+            re.MULTILINE,
         ) or [""]
-        assert line.endswith(f", {row['runs']} of {row['of']} runs") == (row["runs"] != row["of"])
+        assert said.rstrip().endswith(f", {row['runs']} of {row['of']} runs") == (row["runs"] != row["of"])
