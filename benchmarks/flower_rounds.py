@@ -33,7 +33,6 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import chain
 from pathlib import Path
 
 from setting.figures import keep
@@ -256,15 +255,9 @@ def main() -> None:
             if name == "deployment":
                 took = theirs(app, place, python, rounds)
             else:
-                waits = ("rounds.rest_s=0", "rounds.dither_s=0") if name == "local, no waits" else ()
-                took = ours(
-                    app,
-                    place,
-                    python,
-                    name.partition(",")[0],
-                    rounds,
-                    *chain(*(("--set", one) for one in waits)),
-                )
+                none = ("--set", "rounds.rest_s=0", "--set", "rounds.dither_s=0")
+                more = none if name == "local, no waits" else ()
+                took = ours(app, place, python, name.partition(",")[0], rounds, *more)
             rows.setdefault(name, []).append(took)
             print(
                 f"{name:16} {took.host_s:7.2f} s, {took.cpu_s:7.2f} processor s; load {load:.1f}", flush=True

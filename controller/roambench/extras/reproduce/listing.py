@@ -93,7 +93,7 @@ def _ran(catalogue: Catalogue, item: Item, kept: Path) -> Iterator[dict[str, Any
     for (study, scale), (day, runs, in_all) in _days(kept).items():
         if study == item.study and scale in item.at:
             outcomes = Counter(
-                row[3]
+                str(ClaimVerdict(row[3]))
                 for row in _rows(kept / CLAIMS)
                 if row[:2] == [study, scale] and _named(row[2]) & _named(item.label)
             )

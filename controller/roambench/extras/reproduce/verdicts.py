@@ -54,7 +54,9 @@ def _lines(folder: Path, catalogue: Catalogue) -> Iterator[str]:
     papers = {study.name: _paper(catalogue, study) for study in catalogue.studies}
     yield ""
     for scale in Scale:
-        verdicts = [row[3] for row in rows if row[1] == scale and papers.get(row[0], _OURS) != _OURS]
+        verdicts = [
+            ClaimVerdict(row[3]) for row in rows if row[1] == scale and papers.get(row[0], _OURS) != _OURS
+        ]
         if verdicts:
             parts = ", ".join(f"{verdicts.count(one)} {one}" for one in ClaimVerdict if one in verdicts)
             yield f"- At `{scale}`, {count(len(verdicts), 'claim')} of papers: {parts}."
@@ -99,14 +101,15 @@ def _commands(study: Study, rows: Rows, ran: Mapping[tuple[str, str], Sequence[s
 def _claim(claim: Claim, rows: Sequence[Sequence[str]]) -> Iterator[str]:
     tried = [row for row in rows if row[3] != ClaimVerdict.NOT_TRIED]
     for place, row in enumerate(tried or rows):
-        _, scale, says, outcome, ours, unit, beside, _, whom, bound, lead, half, lead_unit, _ = row
+        _, scale, says, kept, ours, unit, beside, _, whom, bound, lead, half, lead_unit, _ = row
+        outcome = ClaimVerdict(kept)
         first = cell(says) if place == 0 else f"at `{scale}`"
-        if outcome != ClaimVerdict.UNDECIDED and (why := _reason(claim, scale)):
+        if outcome is not ClaimVerdict.UNDECIDED and (why := _reason(claim, scale)):
             first += f" *({cell(why)})*"
         pair = (f"{ours}, {beside}", unit, f"({cell(_rival(claim, whom))})")
         cells = (
             first,
-            f"**{outcome}**" if outcome == ClaimVerdict.WRONG_SIGN else outcome,
+            f"**{outcome}**" if outcome is ClaimVerdict.WRONG_SIGN else str(outcome),
             _joined(*(pair if claim.against else (ours, unit))) if ours else NONE,
             _joined(bound, f"{lead} ± {half}" if half else lead, lead_unit),
         )

@@ -103,6 +103,13 @@ def test_the_interval_of_a_lead_is_students_of_the_seeds_differences(tmp_path: P
     assert one.difference.seeds == 4
 
 
+def test_kept_words_of_earlier_versions_are_todays_verdicts() -> None:
+    assert ClaimVerdict("NOT REPRODUCED, the other way round") is ClaimVerdict.WRONG_SIGN
+    assert ClaimVerdict("not decided at this scale") is ClaimVerdict.UNDECIDED
+    with pytest.raises(ValueError, match="perhaps"):
+        ClaimVerdict("perhaps")
+
+
 @pytest.mark.parametrize(
     ("lead", "scatter", "verdict"),
     [
@@ -312,7 +319,7 @@ def test_wrong_signs_are_named_first_on_a_page(tmp_path: Path) -> None:
         tmp_path,
     )
     catalogue = read_catalogue(CATALOGUE)
-    why = "Nobody knows."
+    why = "The reason is open."
     study = catalogue.study("mohawk-boards").model_copy(
         update={
             "claims": [
