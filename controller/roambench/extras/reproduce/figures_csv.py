@@ -24,7 +24,9 @@ _CLAIMS_HEAD: Final = (
     "study", "scale", "claim", "outcome", "ours", "ours unit", "beside", "beside unit", "beside whom",
     "lead bound", "lead", "lead ± (95 %)", "lead unit", "seeds",
 )  # fmt: skip
-_TABLES_HEAD: Final = ("study", "scale", "table", "row", "column", "bound", "value", "±", "unit", "note")
+_TABLES_HEAD: Final = (
+    "study", "scale", "table", "row", "column", "bound", "value", "±", "± of meters", "unit", "note",
+)  # fmt: skip
 _RAN_HEAD: Final = ("study", "scale", "day (UTC)", "runs", "of")
 _FIGURE: Final = re.compile(
     r"(?:(?P<bound>≥|≤|≷|>|not in) )?(?P<value>[+-]?[\d,]+(?:\.\d+)?(?:e[+-]?\d+)?|∞)"
@@ -141,7 +143,8 @@ def _long(table: ReportTable) -> Iterable[list[str]]:
             if cell not in ("", NONE):
                 one = CellParts.parse(cell)
                 name = "; ".join(part for part in row[:keys] if part)
-                yield [table.title, name, column, one.bound, one.value, one.half, one.unit, one.note]
+                bounds = (one.bound, one.value, one.half, one.meters)
+                yield [table.title, name, column, *bounds, one.unit, one.note]
 
 
 def _wide(table: ReportTable) -> Rows:

@@ -25,7 +25,7 @@ from roambench.extras.reproduce.claims import (
 )
 from roambench.extras.reproduce.scale import Scale
 from roambench.report.numbers import NONE
-from roambench.report.spread import spread, spread_of
+from roambench.report.spread import spread_of
 from roambench.report.table import ReportTable
 from roambench.study.sweep.points import FREE, text
 from roambench.study.sweep.results_files import cell as spread_cell
@@ -142,8 +142,8 @@ def _beside_the_paper(printed: Sequence[PrintedFigure], runs: Sequence[FinishedR
     rows = []
     for one in printed:
         there = [run for run in runs if is_of(values_of(run), one.where)]
-        ours = spread([figure_of(run, one.metric)[0] for run in there])
         bound = any(figure_of(run, one.metric)[1] for run in there)
+        ours = spread_of([_measured(run, one.metric) or figure_of(run, one.metric)[0] for run in there])
         where = ", ".join(f"{key.rpartition('.')[2]} {text(value)}" for key, value in leaves(one.where))
         rows.append(
             (
@@ -158,8 +158,8 @@ def _beside_the_paper(printed: Sequence[PrintedFigure], runs: Sequence[FinishedR
     return ReportTable(
         "printed",
         BESIDE,
-        "Ours: mean ± sd over the seeds, of runs with less data and smaller models (below); only directions "
-        "can be compared.",
+        "Ours: mean ± sd over the seeds [± of meters], of runs with less data and smaller models (below); "
+        "only directions can be compared.",
         ("item", "our runs", "the paper's", "figure", "ours", "paper"),
         tuple(rows),
         numeric_from=4,
@@ -194,8 +194,11 @@ def _settings(runs: Sequence[FinishedRun], metrics: Sequence[str]) -> ReportTabl
 
 def _figure(run: FinishedRun, metric: str) -> Energy | float | None:
     """With its uncertainty, if meters measured it."""
-    measured = run.outcome.energy(metric) if run.outcome.basis == "measured" else None
-    return measured or run.outcome.figure(metric)
+    return _measured(run, metric) or run.outcome.figure(metric)
+
+
+def _measured(run: FinishedRun, metric: str) -> Energy | None:
+    return run.outcome.energy(metric) if run.outcome.basis == "measured" else None
 
 
 def _said(value: Any) -> str:

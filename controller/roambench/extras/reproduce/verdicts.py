@@ -13,7 +13,7 @@ from roambench.extras.papers.alike import leaves
 from roambench.extras.papers.mohawk import JOULES, ROUNDS, SYSTEMS
 from roambench.extras.reproduce.catalogue import Catalogue, Claim, Study
 from roambench.extras.reproduce.claims import ClaimVerdict
-from roambench.extras.reproduce.figures_csv import CLAIMS, RAN, TABLES, Rows, read_rows
+from roambench.extras.reproduce.figures_csv import CLAIMS, RAN, TABLES, CellParts, Rows, read_rows
 from roambench.extras.reproduce.scale import Scale
 from roambench.extras.reproduce.study_page import BESIDE
 from roambench.report.markdown import cell
@@ -133,13 +133,16 @@ def _printed(tables: Rows) -> Iterator[str]:
     """For each item of which the paper's figures are known a table of ours with the paper's in brackets: of
     one figure a row for each setting, else a row for each figure and a column for each setting."""
     items: dict[str, dict[tuple[str, str], dict[str, dict[str, str]]]] = {}
-    for _, scale, table, name, column, bound, value, _, unit, _ in tables:
+    measured = set[str]()
+    for _, scale, table, name, column, bound, value, _, meters, unit, _ in tables:
         if table == BESIDE:
             item, where, _, figure = name.split("; ")
             cells = items.setdefault(item, {}).setdefault((figure, scale), {})
+            short, short_unit = _short(value, unit)
             cells.setdefault(where.removeprefix("systems "), {})[column] = _joined(
-                bound, *_short(value, unit)
+                bound, short, f"[± {meters}]" if meters else "", short_unit
             )
+            measured |= {item} if meters else set()
     for item, figures in items.items():
         names = list(dict.fromkeys(figure for figure, _ in figures))
         settings = list(dict.fromkeys(where for found in figures.values() for where in found))
@@ -155,14 +158,22 @@ def _printed(tables: Rows) -> Iterator[str]:
             ((figure, found),) = rows
             yield from _table(
                 (f"{item}: {figure}", "ours", "the paper's"),
-                ((shown[where], one["ours"], one["paper"]) for where, one in found.items()),
+                ((shown[where], one.get("ours", NONE), one["paper"]) for where, one in found.items()),
             )
             continue
         pair = len(settings) == 2
         yield from _table(
-            (f"{item}: ours (the paper's)", *shown.values(), *(["ratio"] if pair else [])),
             (
-                (name, *(f"{one['ours']} ({one['paper']})" for one in found.values()), *_ratio(found, pair))
+                f"{item}: ours{' [± of meters]' if item in measured else ''} (the paper's)",
+                *shown.values(),
+                *(["ratio"] if pair else []),
+            ),
+            (
+                (
+                    name,
+                    *(f"{one.get('ours', NONE)} ({one['paper']})" for one in found.values()),
+                    *_ratio(found, pair),
+                )
                 for name, found in rows
             ),
         )
@@ -189,20 +200,26 @@ def _short(value: str, unit: str) -> tuple[str, str]:
 
 
 def _ratio(found: Mapping[str, Mapping[str, str]], pair: bool) -> list[str]:
-    """The second setting's figure over the first's, for boards and work differ; the paper's in brackets."""
+    """The second setting's figure over the first's, for boards and work differ; the paper's in brackets; none
+    of a bound."""
     if not pair:
         return []
     first, second = found.values()
-    ours, paper = (
-        float(second[of].split()[0].replace(",", "")) / float(first[of].split()[0].replace(",", ""))
-        for of in ("ours", "paper")
-    )
-    return [f"{ours:.2f} ({paper:.2f})"]
+
+    def over(of: str) -> str:
+        above, below = (CellParts.parse(one.get(of, "")) for one in (second, first))
+        if above.bound or below.bound or not above.value or not float(below.value or 0.0):
+            return NONE
+        return f"{float(above.value) / float(below.value):.2f}"
+
+    return [f"{over('ours')} ({over('paper')})"]
 
 
 def _cells(rows: Rows, tables: Rows) -> Iterator[str]:
     """MOHAWK's Tables 4 and 6: every cell of which a run ended or began, its seeds in turn; the paper's."""
-    said = {row[3]: _joined(row[6], row[8]) or row[9] for row in tables if row[2] == RUN and row[4] == "ours"}
+    said = {
+        row[3]: _joined(row[6], row[9]) or row[10] for row in tables if row[2] == RUN and row[4] == "ours"
+    }
     cells: dict[tuple[str, int, str], list[dict[str, str]]] = {}
     for row in rows[1:]:
         run = dict(zip(rows[0], row, strict=True))

@@ -63,6 +63,7 @@ systems = ["mohawk", "hierfavg"]
 rounds.cloud_every_steps = [2, 5]
 seeds = 1
 """
+CLAIM = "MOHAWK aggregates more,reproduced,2,,1,,hierfavg,,+1,0.5,,2"
 STUDY = """\
 [[study]]
 name = "%s"
@@ -160,15 +161,43 @@ def test_figures_are_kept_and_a_check_finds_the_one_that_differs(
 def test_our_figures_beside_the_papers_are_those_of_each_scale(tmp_path: Path) -> None:
     (tmp_path / "sweep.toml").write_text(SWEEP)
     (tmp_path / "reproduction.toml").write_text(STUDY % ("one", 1, 1, "one"))
-    claim = "MOHAWK aggregates more,reproduced,2,,1,,hierfavg,,+1,0.5,,2"
     name = "Our figures beside the paper's,Table 1; systems mohawk; systems mohawk; aggregated per step"
-    (tmp_path / "claims.csv").write_text(f"head\none,small,{claim}\none,medium,{claim}\n")
+    (tmp_path / "claims.csv").write_text(f"head\none,small,{CLAIM}\none,medium,{CLAIM}\n")
     cells = [f"one,{scale},{name},{of}" for scale, ours in (("small", 2), ("medium", 3)) for of in
-             (f"ours,,{ours},,,", "paper,,18,,,")]  # fmt: skip
+             (f"ours,,{ours},,,,", "paper,,18,,,,")]  # fmt: skip
     (tmp_path / "tables.csv").write_text("\n".join(["head", *cells]) + "\n")
     page = page_text(tmp_path, read_catalogue(tmp_path / "reproduction.toml"))
     rows = "| aggregated per step | 2 (18) |\n| at `medium` | 3 (18) |\n"
     assert f"| Table 1: ours (the paper's) | mohawk |\n| --- | ---: |\n{rows}" in page
+
+
+def test_measured_figures_beside_the_papers_have_what_their_meters_may_have_wrong(tmp_path: Path) -> None:
+    """The second setting over the first; a bound, a figure that no run has and 0 give no ratio."""
+    (tmp_path / "sweep.toml").write_text(SWEEP)
+    (tmp_path / "reproduction.toml").write_text(STUDY % ("one", 1, 1, "one"))
+    (tmp_path / "claims.csv").write_text(f"head\none,small,{CLAIM}\n")
+    ours = {
+        "wasted j": (",386.6,4.6,2.4,J,", ",1127.8,310.5,5.2,J,"),
+        "consumed j": (",10.0,,,J,", "≥,20.0,,,J,"),
+        "aggregated per step": (None, ",3.0,,,,"),
+        "distance km": (",0.0,,,km,", ",3.0,,,km,"),
+    }
+    cells = []
+    for figure, pair in ours.items():
+        for system, own, paper in zip(("mohawk", "hierfavg"), pair, (2690005, 6893090), strict=True):
+            row = f"one,small,Our figures beside the paper's,Table 1; systems {system}; MNIST; {figure}"
+            cells += [f"{row},ours,{own}"] if own else []
+            cells.append(f"{row},paper,,{paper},,,J,")
+    (tmp_path / "tables.csv").write_text("\n".join(["head", *cells]) + "\n")
+    table = page_text(tmp_path, read_catalogue(tmp_path / "reproduction.toml")).split("\n\n")[-1]
+    assert table.splitlines()[:-1] == [
+        "| Table 1: ours [± of meters] (the paper's) | mohawk | hierfavg | ratio |",
+        "| --- | ---: | ---: | ---: |",
+        "| wasted, J | 386.6 [± 2.4] J (2,690 kJ) | 1127.8 [± 5.2] J (6,893 kJ) | 2.92 (2.56) |",
+        "| consumed, J | 10.0 J (2,690 kJ) | ≥ 20.0 J (6,893 kJ) | – (2.56) |",
+        "| aggregated per step | – (2,690 kJ) | 3.0 (6,893 kJ) | – (2.56) |",
+        "| distance km | 0.0 km (2,690 kJ) | 3.0 km (6,893 kJ) | – (2.56) |",
+    ]
 
 
 def test_a_page_of_a_sweep_that_has_not_ended_has_each_cell_that_began(
