@@ -45,6 +45,8 @@ def mohawk_page(
     runs = taken_together(folders)
     beside = [found for run in runs if (found := run.beside_the_paper()) is not None]
     tables = paper_tables(beside)
+    if all(run.experiment.rounds.stop_at_threshold for run in runs):  # Table 3 has those after the month
+        tables = [table for table in tables if table.key != "paper-accuracy"]
     if not tables and not first:
         raise RunError(
             f"{', '.join(map(str, folders))}: no runs to set beside the paper: expected mohawk and hierfavg "

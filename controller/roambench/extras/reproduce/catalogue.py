@@ -6,15 +6,18 @@ items of the papers, the claims that a study's runs decide, and figures that a p
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 
 from roambench.contract.errors import ConfigError
+from roambench.experiment.sections import Experiment
+from roambench.extras.papers.alike import leaves
 from roambench.extras.reproduce.scale import CATALOGUE, Scale
 from roambench.study.sweep.metrics import METRICS, metric_of
+from roambench.written.expected import field_at
 from roambench.written.mistakes import did_you_mean, mistakes_of
 from roambench.written.toml_file import Section, read_toml
 
@@ -60,15 +63,19 @@ class PrintedFigure(Section):
 
     item: str = Field(description="Table or figure, as the items have it.")
     metric: str = Field(description="A metric of a sweep.")
-    where: dict[str, Any] = Field(description="Values of our runs beside which it stands.")
+    where: dict[str, Any] = Field(min_length=1, description="Values of our runs beside which it stands.")
     value: float = Field(description="The paper's figure, in the metric's own unit (shares: 0 to 1).")
-    setting: str = Field(default="", description="What the paper's runs had instead, in words.")
+    setting: str = Field(
+        default="",
+        pattern="^[^;]*$",
+        description="What the paper's runs had instead; no semicolon.",
+    )
 
 
 class Study(Section):
     """Sweeps that answer for some of a paper's tables and figures, one for each scale that there is."""
 
-    name: str = Field(pattern="[a-z0-9-]+", description="What `roambench reproduce` calls it.")
+    name: str = Field(pattern="^[a-z0-9-]+$", description="What `roambench reproduce` calls it.")
     title: str = Field(min_length=1, description="Heading of its page.")
     beside: Literal["", "mohawk", "dam", "workshop", "de-heredia"] = Field(
         default="", description="Paper whose own tables `roambench results` sets beside these runs."
@@ -91,7 +98,7 @@ class Item(Section):
     """A table or figure of a paper."""
 
     paper: str = Field(min_length=1, description="The paper, as the page of algorithms calls it.")
-    label: str = Field(min_length=1, description="Table 4, Fig. 9, ...")
+    label: str = Field(pattern="^[^;]+$", description="Table 4, Fig. 9, ...; no semicolon.")
     shows: str = Field(min_length=1, description="What it shows.")
     study: str = Field(default="", description="The study that answers for it; empty: none.")
     at: list[_ScaleKey] = Field(default=list(Scale), description="Scales whose runs show it; default: all.")
@@ -113,6 +120,12 @@ class Catalogue(Section):
                 [f"no study {name!r}: expected one of {', '.join(names)}{did_you_mean(name, names)}"]
             )
         return found
+
+    def only(self, names: Sequence[str]) -> Catalogue:
+        """The same of these studies and what they answer for; ConfigError as in `study`."""
+        studies = [self.study(name) for name in names]
+        items = [item for item in self.items if item.study in names]
+        return self.model_copy(update={"studies": studies, "items": items})
 
 
 def read_catalogue(path: Path = CATALOGUE) -> Catalogue:
@@ -149,8 +162,20 @@ def _mistakes(catalogue: Catalogue, path: Path) -> Iterator[str]:
         for metric in [*(claim.metric for claim in study.claims), *(one.metric for one in study.printed)]:
             if metric_of(metric) is None:
                 yield f"study {study.name}: metric {metric}: unknown{did_you_mean(metric, list(METRICS))}"
+        claimed = [claim.says for claim in study.claims]
+        for says in sorted({one for one in claimed if claimed.count(one) > 1}):
+            yield f"study {study.name}: claim: expected once: {says}"
+        for key in sorted({key for values in _values(study) for key, _ in leaves(values)}):
+            if field_at(Experiment, key.split(".")) is None:
+                yield f"study {study.name}: {key}: expected a key of an experiment, or systems"
         labels = {item.label for item in catalogue.items if item.study == study.name}
         for one in study.printed:
             if one.item not in labels:
                 known = ", ".join(sorted(labels))
                 yield f"study {study.name}: printed: item: expected one of {known}, got {one.item}"
+
+
+def _values(study: Study) -> Iterator[Values]:
+    for claim in study.claims:
+        yield from (claim.of, claim.fitted, *claim.against)
+    yield from (one.where for one in study.printed)

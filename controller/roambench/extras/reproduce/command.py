@@ -73,6 +73,7 @@ def reproduce(
 
     known = read_catalogue(catalogue)
     if list_:
+        known = known.only(studies) if studies else known
         if as_json:
             print_json(list_document(known, verdicts or KEPT))
         else:

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Final
 
 from roambench.contract.counts import count
+from roambench.contract.errors import RunError
 from roambench.extras.papers.results_page import ResultsPage
+from roambench.extras.reproduce.claims import ClaimVerdict
 from roambench.report.numbers import NONE
 from roambench.report.report import write_text
 from roambench.report.table import ReportTable
@@ -28,6 +30,9 @@ _TABLES_HEAD: Final = (
     "study", "scale", "table", "row", "column", "bound", "value", "±", "± of meters", "unit", "note",
 )  # fmt: skip
 _RAN_HEAD: Final = ("study", "scale", "day (UTC)", "runs", "of")
+_HEADS: Final = {CLAIMS: _CLAIMS_HEAD, TABLES: _TABLES_HEAD, RAN: _RAN_HEAD}
+#: Columns that files of earlier versions lack.
+_LATER: Final = frozenset({"± of meters"})
 _FIGURE: Final = re.compile(
     r"(?:(?P<bound>≥|≤|≷|>|not in) )?(?P<value>[+-]?[\d,]+(?:\.\d+)?(?:e[+-]?\d+)?|∞)"
     r"(?: ± (?P<half>[\d,.]+))?(?: \[± (?P<meters>[\d,.]+)\])?"
@@ -80,8 +85,8 @@ def renew(folder: Path, study: str, scale: str, figures: dict[str, Rows]) -> Non
     """Write these figures to the files of `folder`, in the place of those of the same study and scale."""
     for name, rows in figures.items():
         path = folder / name
-        if name in (CLAIMS, TABLES, RAN) and path.is_file():
-            kept = read_rows(path)[1:]
+        if name in _HEADS:
+            kept = kept_rows(folder, name)
             before = next((i for i, row in enumerate(kept) if row[:2] == [study, scale]), len(kept))
             others = [row for row in kept if row[:2] != [study, scale]]
             rows = [rows[0], *others[:before], *rows[1:], *others[before:]]
@@ -97,9 +102,10 @@ def differences(folder: Path, study: str, scale: str, figures: dict[str, Rows]) 
         if name == RAN:
             continue
         path = folder / name
-        kept = read_rows(path) if path.is_file() else []
-        if name in (CLAIMS, TABLES):
-            kept = [*kept[:1], *(row for row in kept[1:] if row[:2] == [study, scale])]
+        if name in _HEADS:
+            kept = [rows[0], *(row for row in kept_rows(folder, name) if row[:2] == [study, scale])]
+        else:
+            kept = read_rows(path) if path.is_file() else []
         mine, theirs = _timeless(rows), _timeless(kept)
         if mine != theirs:
             row = next(
@@ -111,9 +117,33 @@ def differences(folder: Path, study: str, scale: str, figures: dict[str, Rows]) 
 
 
 def read_rows(path: Path) -> Rows:
-    """The rows of a file, its head first."""
+    """The rows of a file, its head first; RunError for one whose rows have not as many cells as its head."""
     with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.reader(file))
+        rows = list(csv.reader(file))
+    for number, row in enumerate(rows, start=1):
+        if len(row) != len(rows[0]):
+            raise RunError(f"{path}: row {number}: expected {count(len(rows[0]), 'cell')}, got {len(row)}")
+    return rows
+
+
+def kept_rows(folder: Path, name: str) -> Rows:
+    """The rows of CLAIMS, TABLES or RAN in `folder` under today's head, which is left out; none of a file
+    that is not there. RunError, with the row, for other columns and for an outcome that is none."""
+    path = folder / name
+    if not path.is_file():
+        return []
+    head, *rows = read_rows(path) or [[]]
+    expected = _HEADS[name]
+    if missing := [column for column in expected if column not in head and column not in _LATER]:
+        raise RunError(f"{path}: row 1: expected {', '.join(expected)}; there is no {', '.join(missing)}")
+    found = [[dict(zip(head, row, strict=True)).get(column, "") for column in expected] for row in rows]
+    for number, row in enumerate(found if name == CLAIMS else [], start=2):
+        try:
+            row[3] = str(ClaimVerdict(row[3]))
+        except ValueError:
+            known = ", ".join(ClaimVerdict)
+            raise RunError(f"{path}: row {number}: outcome: expected one of {known}, got {row[3]}") from None
+    return found
 
 
 def _timeless(rows: Rows) -> Rows:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from roambench.extras.reproduce.catalogue import Catalogue, Item, StudySweep
 from roambench.extras.reproduce.claims import ClaimVerdict
-from roambench.extras.reproduce.figures_csv import CLAIMS, RAN, Rows, read_rows
+from roambench.extras.reproduce.figures_csv import CLAIMS, RAN, kept_rows
 from roambench.extras.reproduce.scale import Scale
 
 _NAMED: Final = re.compile(r"(Table|Fig)s?\.? ((?:\d+[a-z]?|II)(?:(?:, | and | to )\d+[a-z]?)*)")
@@ -93,8 +93,8 @@ def _ran(catalogue: Catalogue, item: Item, kept: Path) -> Iterator[dict[str, Any
     for (study, scale), (day, runs, in_all) in _days(kept).items():
         if study == item.study and scale in item.at:
             outcomes = Counter(
-                str(ClaimVerdict(row[3]))
-                for row in _rows(kept / CLAIMS)
+                row[3]
+                for row in kept_rows(kept, CLAIMS)
                 if row[:2] == [study, scale] and _named(row[2]) & _named(item.label)
             )
             sorted_outcomes = {outcome: outcomes[outcome] for outcome in order if outcomes[outcome]}
@@ -112,11 +112,7 @@ def _part(runs: object, of: object) -> str:
 
 def _days(kept: Path) -> dict[tuple[str, str], Sequence[str]]:
     """Day, finished runs and all runs of each study at each scale."""
-    return {(study, scale): rest for study, scale, *rest in _rows(kept / RAN)}
-
-
-def _rows(path: Path) -> Rows:
-    return read_rows(path)[1:] if path.is_file() else []
+    return {(study, scale): rest for study, scale, *rest in kept_rows(kept, RAN)}
 
 
 def _named(words: str) -> set[str]:

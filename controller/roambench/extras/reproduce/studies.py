@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final
 
 from rich.console import Console
 
@@ -28,6 +29,11 @@ from roambench.study.sweep.pool import fork_server
 from roambench.study.sweep.sweep_file import read_sweep
 from roambench.study.sweep.sweep_folder import SweepFolder, read_outcome
 from roambench.study.sweep.sweep_runner import run_sweep, tabulate
+
+#: Keys that change no figure of a study.
+_SAME_FIGURES: Final = frozenset(
+    {"learning.data_path", "learning.download", "simulated.backend", "simulated.workers"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +75,19 @@ def reproduce(choice: Reproduction, names: Sequence[str], *, jobs: int, console:
         for study in chosen
         if (sweep := study.sweep(choice.scale)) and sweep.trace and choice.trace_file is None
     ]
+    if choice.verdicts is not None:
+        problems += [
+            f"--set {key}: expected none with --verdicts, but of {', '.join(sorted(_SAME_FIGURES))}: kept "
+            "figures are those of the sweep's file"
+            for text in choice.overrides
+            if (key := text.partition("=")[0].strip()) not in _SAME_FIGURES
+        ]
+        problems += [
+            f"{study.name}: --trace: expected none with --verdicts at {choice.scale}: figures are those of "
+            "the sweep's own movement"
+            for study in chosen
+            if names and choice.trace_file and (sweep := study.sweep(choice.scale)) and not sweep.trace
+        ]
     if choice.check and choice.verdicts is None:
         problems.append("--check: expected --verdicts DIR, the folder to compare with")
     if problems:

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Final
 
 from roambench.contract.counts import count
+from roambench.contract.errors import RunError
 from roambench.extras.papers.alike import leaves
 from roambench.extras.papers.mohawk import JOULES, ROUNDS, SYSTEMS
 from roambench.extras.reproduce.catalogue import Catalogue, Claim, Study
 from roambench.extras.reproduce.claims import ClaimVerdict
-from roambench.extras.reproduce.figures_csv import CLAIMS, RAN, TABLES, CellParts, Rows, read_rows
+from roambench.extras.reproduce.figures_csv import CLAIMS, RAN, TABLES, CellParts, Rows, kept_rows, read_rows
 from roambench.extras.reproduce.scale import Scale
 from roambench.extras.reproduce.study_page import BESIDE
 from roambench.report.markdown import cell
@@ -37,20 +38,21 @@ def renew_page(folder: Path, catalogue: Catalogue) -> None:
 
 
 def page_text(folder: Path, catalogue: Catalogue) -> str:
-    """The page of `folder` with the verdicts of the claims that are kept there."""
+    """The page of `folder` with the verdicts of the claims that are kept there; RunError unless its markers
+    are there once each: words below them would be lost."""
     path = folder / PAGE
     page = path.read_text("utf-8") if path.is_file() else f"# Verdicts\n\n{BEGIN}\n{END}\n"
-    before, _, rest = page.partition(f"{BEGIN}\n")
-    _, _, after = rest.partition(f"{END}\n")
+    lines = page.splitlines()
+    if [line for line in lines if line in (BEGIN, END)] != [BEGIN, END]:
+        raise RunError(f"{path}: expected the lines {BEGIN} and, below it, {END}, once each")
     made = "\n".join(_lines(folder, catalogue))
-    return f"{before}{BEGIN}\n{made}\n{END}\n{after}"
+    parts = (*lines[: lines.index(BEGIN) + 1], made, *lines[lines.index(END) :])
+    return "".join(f"{part}\n" for part in parts)
 
 
 def _lines(folder: Path, catalogue: Catalogue) -> Iterator[str]:
-    rows, tables = (read_rows(folder / name)[1:] for name in (CLAIMS, TABLES))
-    ran = (
-        {(row[0], row[1]): row[3:] for row in read_rows(folder / RAN)[1:]} if (folder / RAN).is_file() else {}
-    )
+    rows, tables = (kept_rows(folder, name) for name in (CLAIMS, TABLES))
+    ran = {(row[0], row[1]): row[3:] for row in kept_rows(folder, RAN)}
     papers = {study.name: _paper(catalogue, study) for study in catalogue.studies}
     yield ""
     for scale in Scale:
@@ -171,8 +173,11 @@ def _printed(tables: Rows) -> Iterator[str]:
             (
                 (
                     name,
-                    *(f"{one.get('ours', NONE)} ({one['paper']})" for one in found.values()),
-                    *_ratio(found, pair),
+                    *(
+                        f"{one.get('ours', NONE)} ({one['paper']})" if (one := found.get(where)) else NONE
+                        for where in settings
+                    ),
+                    *([_ratio(*(found.get(where, {}) for where in settings))] if pair else []),
                 )
                 for name, found in rows
             ),
@@ -199,12 +204,9 @@ def _short(value: str, unit: str) -> tuple[str, str]:
     return (f"{float(value) / 1e3:,.0f}", "kJ") if unit == "J" and float(value) >= 1e5 else (value, unit)
 
 
-def _ratio(found: Mapping[str, Mapping[str, str]], pair: bool) -> list[str]:
+def _ratio(first: Mapping[str, str], second: Mapping[str, str]) -> str:
     """The second setting's figure over the first's, for boards and work differ; the paper's in brackets; none
     of a bound."""
-    if not pair:
-        return []
-    first, second = found.values()
 
     def over(of: str) -> str:
         above, below = (CellParts.parse(one.get(of, "")) for one in (second, first))
@@ -212,7 +214,7 @@ def _ratio(found: Mapping[str, Mapping[str, str]], pair: bool) -> list[str]:
             return NONE
         return f"{float(above.value) / float(below.value):.2f}"
 
-    return [f"{over('ours')} ({over('paper')})"]
+    return f"{over('ours')} ({over('paper')})"
 
 
 def _cells(rows: Rows, tables: Rows) -> Iterator[str]:

@@ -83,6 +83,10 @@ def test_the_list_is_printed_for_people_and_for_programs(monkeypatch: pytest.Mon
     assert len(scales) > 20
     assert all(re.match(r"(ran until \d|not run here).*; takes .*; data: ", one) for one in scales)
     assert "not timed" not in plain.stdout
+    alone = CliRunner().invoke(app, ["reproduce", "mohawk-scale", "--list"]).stdout
+    assert re.findall(r"\[([\w-]+)\]", alone) == ["mohawk-scale"]
+    assert "MIDDLE" not in alone
+    assert isinstance(CliRunner().invoke(app, ["reproduce", "x", "--list"]).exception, ConfigError)
     found = json.loads(CliRunner().invoke(app, ["reproduce", "--list", "--json"]).stdout)
     (row,) = [item for item in found["items"] if item["item"] == "Fig. 8" and item["paper"] == "MIDDLE"]
     assert row["study"] is None

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from roambench.cli.main import app
 from roambench.contract.errors import ConfigError, RunError
 from roambench.extras.reproduce.catalogue import read_catalogue
-from roambench.extras.reproduce.figures_csv import CellParts, read_rows
+from roambench.extras.reproduce.figures_csv import CellParts, kept_rows, read_rows
 from roambench.extras.reproduce.scale import Scale
 from roambench.extras.reproduce.verdicts import page_text
 
@@ -63,6 +63,11 @@ systems = ["mohawk", "hierfavg"]
 rounds.cloud_every_steps = [2, 5]
 seeds = 1
 """
+HEADS = (
+    "study,scale,claim,outcome,ours,ours unit,beside,beside unit,beside whom,lead bound,lead,lead ± (95 %),"
+    "lead unit,seeds",
+    "study,scale,table,row,column,bound,value,±,± of meters,unit,note",
+)
 CLAIM = "MOHAWK aggregates more,reproduced,2,,1,,hierfavg,,+1,0.5,,2"
 STUDY = """\
 [[study]]
@@ -162,10 +167,10 @@ def test_our_figures_beside_the_papers_are_those_of_each_scale(tmp_path: Path) -
     (tmp_path / "sweep.toml").write_text(SWEEP)
     (tmp_path / "reproduction.toml").write_text(STUDY % ("one", 1, 1, "one"))
     name = "Our figures beside the paper's,Table 1; systems mohawk; systems mohawk; aggregated per step"
-    (tmp_path / "claims.csv").write_text(f"head\none,small,{CLAIM}\none,medium,{CLAIM}\n")
+    (tmp_path / "claims.csv").write_text(f"{HEADS[0]}\none,small,{CLAIM}\none,medium,{CLAIM}\n")
     cells = [f"one,{scale},{name},{of}" for scale, ours in (("small", 2), ("medium", 3)) for of in
              (f"ours,,{ours},,,,", "paper,,18,,,,")]  # fmt: skip
-    (tmp_path / "tables.csv").write_text("\n".join(["head", *cells]) + "\n")
+    (tmp_path / "tables.csv").write_text("\n".join([HEADS[1], *cells]) + "\n")
     page = page_text(tmp_path, read_catalogue(tmp_path / "reproduction.toml"))
     rows = "| aggregated per step | 2 (18) |\n| at `medium` | 3 (18) |\n"
     assert f"| Table 1: ours (the paper's) | mohawk |\n| --- | ---: |\n{rows}" in page
@@ -175,20 +180,24 @@ def test_measured_figures_beside_the_papers_have_what_their_meters_may_have_wron
     """The second setting over the first; a bound, a figure that no run has and 0 give no ratio."""
     (tmp_path / "sweep.toml").write_text(SWEEP)
     (tmp_path / "reproduction.toml").write_text(STUDY % ("one", 1, 1, "one"))
-    (tmp_path / "claims.csv").write_text(f"head\none,small,{CLAIM}\n")
+    (tmp_path / "claims.csv").write_text(f"{HEADS[0]}\none,small,{CLAIM}\n")
     ours = {
         "wasted j": (",386.6,4.6,2.4,J,", ",1127.8,310.5,5.2,J,"),
         "consumed j": (",10.0,,,J,", "≥,20.0,,,J,"),
         "aggregated per step": (None, ",3.0,,,,"),
         "distance km": (",0.0,,,km,", ",3.0,,,km,"),
+        "rounds to threshold": (None, ",7.0,,,,"),
     }
+    papers: dict[str, tuple[float | None, float]] = {"rounds to threshold": (None, 9.0)}
     cells = []
     for figure, pair in ours.items():
-        for system, own, paper in zip(("mohawk", "hierfavg"), pair, (2690005, 6893090), strict=True):
+        theirs = papers.get(figure, (2690005, 6893090))
+        both = list(zip(("mohawk", "hierfavg"), pair, theirs, strict=True))
+        for system, own, paper in both if figure == "wasted j" else reversed(both):  # in any order
             row = f"one,small,Our figures beside the paper's,Table 1; systems {system}; MNIST; {figure}"
             cells += [f"{row},ours,{own}"] if own else []
-            cells.append(f"{row},paper,,{paper},,,J,")
-    (tmp_path / "tables.csv").write_text("\n".join(["head", *cells]) + "\n")
+            cells += [f"{row},paper,,{paper},,,J,"] if paper else []
+    (tmp_path / "tables.csv").write_text("\n".join([HEADS[1], *cells]) + "\n")
     table = page_text(tmp_path, read_catalogue(tmp_path / "reproduction.toml")).split("\n\n")[-1]
     assert table.splitlines()[:-1] == [
         "| Table 1: ours [± of meters] (the paper's) | mohawk | hierfavg | ratio |",
@@ -197,7 +206,76 @@ def test_measured_figures_beside_the_papers_have_what_their_meters_may_have_wron
         "| consumed, J | 10.0 J (2,690 kJ) | ≥ 20.0 J (6,893 kJ) | – (2.56) |",
         "| aggregated per step | – (2,690 kJ) | 3.0 (6,893 kJ) | – (2.56) |",
         "| distance km | 0.0 km (2,690 kJ) | 3.0 km (6,893 kJ) | – (2.56) |",
+        "| rounds to threshold | – | 7.0 (9.0 J) | – (–) |",
     ]
+
+
+def test_words_around_the_verdicts_stay_or_the_page_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "sweep.toml").write_text(SWEEP)
+    (tmp_path / "reproduction.toml").write_text(STUDY % ("one", 1, 1, "one"))
+    (tmp_path / "claims.csv").write_text(f"{HEADS[0]}\none,small,{CLAIM}\n")
+    catalogue = read_catalogue(tmp_path / "reproduction.toml")
+    page = tmp_path / "README.md"
+    begin, end = "<!-- verdicts: made by roambench reproduce --verdicts -->", "<!-- end of verdicts -->"
+    for below in ("", "words\n", "words"):
+        page.write_text(f"above\n{begin}\nold\n{end}\n{below}")
+        made = page_text(tmp_path, catalogue)
+        assert made.startswith(f"above\n{begin}\n\n- At `small`, 1 claim of papers: 1 reproduced.\n")
+        assert made.endswith(f"| +1 ± 0.5 |\n{end}\n{below and 'words'}{below and chr(10)}")
+    for spoilt in (
+        f"{begin}\n{end} \nwords\n",
+        f"{begin}\nwords\n",
+        f"{end}\n{begin}\n",
+        f"{begin}\n{begin}\n{end}\n",
+    ):
+        page.write_text(spoilt)
+        with pytest.raises(RunError, match=r"README\.md: expected the lines <!-- verdicts"):
+            page_text(tmp_path, catalogue)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("claims.csv", f"{HEADS[0]}\none,small,{CLAIM.replace('reproduced', 'yes')}\n",
+         "row 2: outcome: expected one of .*reproduced.*, got yes"),
+        ("claims.csv", f"{HEADS[0]}\none,small\n", "row 2: expected 14 cells, got 2"),
+        ("ran.csv", "study,scale,day (UTC)\none,small,2026-11-28\n",
+         r"row 1: expected study, scale, day \(UTC\), runs, of; there is no runs, of"),
+        ("ran.csv", "study,scale,day (UTC),runs,of\n\n", "row 2: expected 5 cells, got 0"),
+        ("tables.csv", "", "row 1: expected study, scale"),
+    ],
+)  # fmt: skip
+def test_kept_files_that_are_none_are_refused_with_the_row(
+    tmp_path: Path, name: str, text: str, told: str
+) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(RunError, match=f"{name}: {told}"):
+        kept_rows(tmp_path, name)
+
+
+def test_kept_files_of_earlier_versions_are_read(tmp_path: Path) -> None:
+    (tmp_path / "tables.csv").write_text(f"{HEADS[1].replace(',± of meters', '')}\na,b,c,d,e,f,1,2,J,n\n")
+    assert kept_rows(tmp_path, "tables.csv") == [["a", "b", "c", "d", "e", "f", "1", "2", "", "J", "n"]]
+    claim = CLAIM.replace("reproduced", "THE OTHER WAY ROUND")
+    (tmp_path / "claims.csv").write_text(f"{HEADS[0]}\none,small,{claim}\n")
+    assert kept_rows(tmp_path, "claims.csv")[0][3] == "reversed"
+
+
+def test_kept_figures_are_those_of_the_sweep_as_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sweep.toml").write_text(SWEEP)
+    (tmp_path / "reproduction.toml").write_text(STUDY % ("one", 1, 1, "one"))
+    monkeypatch.chdir(tmp_path)
+    words = ["reproduce", "one", "--catalogue", "reproduction.toml", "--verdicts", "kept"]
+    changed = ["--set", "fleet.agents=3", "--trace", "t.parquet", "--set", 'learning.data_path="x"']
+    refused = CliRunner().invoke(app, [*words, *changed])
+    assert isinstance(refused.exception, ConfigError)
+    told = str(refused.exception)
+    assert "--set fleet.agents: expected none with --verdicts" in told
+    assert "--set learning.data_path" not in told
+    assert "one: --trace: expected none with --verdicts at small" in told
+    assert not (tmp_path / "kept").exists()
 
 
 def test_a_page_of_a_sweep_that_has_not_ended_has_each_cell_that_began(
