@@ -85,8 +85,8 @@ build/trackers: $(LOCK) $(VENV)/.tests
 servers:
 	@sh tests/install_servers.sh
 
-# Hosts in containers are made with debootstrap and systemd-nspawn.
-host-tools:
+# Hosts in containers are made with debootstrap and systemd-nspawn. With `make -j` it waits for servers: apt has one lock.
+host-tools: $(filter servers,$(MAKECMDGOALS))
 	@sh tests/hosts/install_tools.sh
 
 demo: setup
