@@ -349,7 +349,7 @@ SHIPPED = {
     "mohawk_checkins": 27,
     "dam_dcm_mnist": 64,
     "dam_dcm_mnist_full": 60,
-    "dam_dcm_figures": 205,
+    "dam_dcm_figures": 615,
     "dam_dcm_figures_full": 1230,
     "dam_dcm_workshop": 112,
     "dam_dcm_workshop_full": 640,
