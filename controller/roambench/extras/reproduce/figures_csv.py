@@ -136,7 +136,8 @@ def kept_rows(folder: Path, name: str) -> Rows:
     expected = _HEADS[name]
     if missing := [column for column in expected if column not in head and column not in _LATER]:
         raise RunError(f"{path}: row 1: expected {', '.join(expected)}; there is no {', '.join(missing)}")
-    found = [[dict(zip(head, row, strict=True)).get(column, "") for column in expected] for row in rows]
+    named = (dict(zip(head, row, strict=True)) for row in rows)
+    found = [[cells.get(column, "") for column in expected] for cells in named]
     for number, row in enumerate(found if name == CLAIMS else [], start=2):
         try:
             row[3] = str(ClaimVerdict(row[3]))

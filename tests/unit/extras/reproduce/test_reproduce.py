@@ -202,16 +202,16 @@ def test_a_catalogue_with_mistakes_names_all_of_them(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "label", "setting", "where"),
+    ("name", "label", "setting", "where", "key"),
     [
-        ("../a", "Table 1", "MNIST", 'systems = "mohawk"'),
-        ("a", "Table 1; 2", "MNIST", 'systems = "mohawk"'),
-        ("a", "Table 1", "MNIST; 36 boards", 'systems = "mohawk"'),
-        ("a", "Table 1", "MNIST", ""),
+        ("../a", "Table 1", "MNIST", 'systems = "mohawk"', "study.name"),
+        ("a", "Table 1; 2", "MNIST", 'systems = "mohawk"', "item.label"),
+        ("a", "Table 1", "MNIST; 36 boards", 'systems = "mohawk"', "study.printed.setting"),
+        ("a", "Table 1", "MNIST", "", "study.printed.where"),
     ],
 )
 def test_a_catalogue_whose_figures_no_row_could_name_is_refused(
-    tmp_path: Path, name: str, label: str, setting: str, where: str
+    tmp_path: Path, name: str, label: str, setting: str, where: str, key: str
 ) -> None:
     path = tmp_path / "reproduction.toml"
     path.write_text(
@@ -221,4 +221,5 @@ def test_a_catalogue_whose_figures_no_row_could_name_is_refused(
     )
     with pytest.raises(ConfigError) as error:
         read_catalogue(path)
-    assert len(error.value.problems) == 1
+    (problem,) = error.value.problems
+    assert problem.startswith(f"reproduction.toml: {key}: expected ")
