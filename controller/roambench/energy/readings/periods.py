@@ -46,12 +46,6 @@ def is_regular(steps_s: Floats, period_s: float) -> bool:
     return len(steps_s) > 0 and _median_below(np.abs(steps_s - period_s), REGULAR * period_s)
 
 
-def keeps_time(at_s: Floats, period_s: float) -> bool:
-    """Return whether lines of a regular meter come when its period says, but for some that are late, so that
-    the times between them say nothing of what it measured."""
-    return _periods_of(at_s, period_s) is not None
-
-
 def _periods_of(at_s: Floats, period_s: float) -> Indices | None:
     """The periods between lines that keep time; None where they do not."""
     if len(at_s) < _LEAST_LINES or not is_regular(np.diff(at_s), period_s):
