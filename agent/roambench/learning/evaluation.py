@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from roambench.contract.orders import Vector
-from roambench.learning.layout import load, others_restored
+from roambench.learning.layout import in_memory_format, load, others_restored
 from roambench.learning.local_algorithms import cross_entropy
 from roambench.learning.shards import Classes, Images
 
@@ -93,7 +93,7 @@ def _answers(
 
 def _asked(module: nn.Module, pixels: Tensor, memory_format: torch.memory_format) -> Tensor:
     """The outputs of the module, its weights and the images both in this memory format."""
-    module.to(memory_format=memory_format)  # type: ignore[call-overload]  # of the stubs
+    in_memory_format(module, memory_format)
     with torch.inference_mode():
         outputs: Tensor = module(pixels.contiguous(memory_format=memory_format))
     return outputs

@@ -75,13 +75,12 @@ def head_of(module: nn.Module) -> slice:
 
 
 class State:
-    """The tensors of a module's state, found in one walk: of a small model it takes as long as an SGD step.
-    A forward pass may put other buffers in the place of these."""
+    """The tensors of a module's state, found in one walk: for a small model that lasts as long as an SGD
+    step."""
 
     def __init__(self, module: nn.Module) -> None:
         parameters, buffers = _members(module)
         self.parameters = [parameter for _, parameter in parameters]
-        self.has_buffers = bool(buffers)
         self._entries = [tensor.detach() for _, tensor in _chosen(module, parameters, buffers)]
         self._sizes = [entry.numel() for entry in self._entries]
         self.dtype = dtype_of(module)
@@ -129,27 +128,57 @@ def load(module: nn.Module, vector: Vector) -> None:
     State(module).load(vector)
 
 
+def in_memory_format(module: nn.Module, memory_format: torch.memory_format) -> None:
+    """Give the module's images and kernels this memory format. Unlike `Module.to`, it leaves a buffer with
+    several names one buffer."""
+    made: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+
+    def converted(tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.dim() != 4:
+            return tensor
+        if id(tensor) not in made:
+            made[id(tensor)] = tensor, tensor.to(memory_format=memory_format)
+        return made[id(tensor)][1]
+
+    module._apply(converted)  # type: ignore[no-untyped-call]
+
+
 @contextmanager
 def others_restored(module: nn.Module) -> Iterator[None]:
     """Behind the body, the buffers that are no entries of the layout are as they were before it; those that a
-    forward pass filled or registered are gone."""
-    parts = [(part, dict(part._buffers)) for part in module.modules()]
+    forward pass filled or registered are gone. Entries that it put others in the place of have their values.
+    ModelError where an entry has another shape or no floating-point values any more."""
+    parts = [(prefix, part, dict(part._buffers)) for prefix, part in module.named_modules()]
+    shapes: dict[int, torch.Size] = {}
     values: dict[int, torch.Tensor] = {}
-    if any(buffers for _, buffers in parts):
-        entries = {id(tensor) for _, tensor in _tensors(module)}
-        found = (buffer for _, buffers in parts for buffer in buffers.values() if buffer is not None)
-        values = {id(buffer): buffer.clone() for buffer in found if id(buffer) not in entries}
+    if any(buffers for *_, buffers in parts):
+        shapes = {id(tensor): tensor.shape for _, tensor in _tensors(module)}
+        found = (buffer for *_, buffers in parts for buffer in buffers.values() if buffer is not None)
+        values = {id(buffer): buffer.clone() for buffer in found if id(buffer) not in shapes}
+    problems: list[str] = []
     try:
         yield
     finally:
-        for part, buffers in parts:
+        for prefix, part, buffers in parts:
             for name in part._buffers.keys() - buffers.keys():
                 delattr(part, name)
             for name, buffer in buffers.items():
+                now = part._buffers.get(name)
                 if buffer is None:
-                    setattr(part, name, None)
-                elif id(buffer) in values:
-                    setattr(part, name, buffer.copy_(values[id(buffer)]))
+                    pass
+                elif (before := values.get(id(buffer))) is not None:
+                    buffer.resize_(before.shape).copy_(before)
+                elif now is None or not now.is_floating_point() or now.shape != shapes[id(buffer)]:
+                    got = "none" if now is None else f"{now.dtype} of shape {tuple(now.shape)}"
+                    wanted = f"floating-point values of shape {tuple(shapes[id(buffer)])}, as built"
+                    problems.append(f"{prefix}{'.' * bool(prefix)}{name}: expected {wanted}, got {got}")
+                    buffer.resize_(shapes[id(buffer)])
+                elif now is not buffer:
+                    buffer.copy_(now.detach())
+                if now is not buffer:
+                    setattr(part, name, buffer)
+    if problems:
+        raise ModelError("; ".join(problems))
 
 
 def companions_of(module: nn.Module) -> dict[str, str | npt.NDArray[Any]]:
@@ -172,12 +201,20 @@ def misfits_of(module: nn.Module) -> list[str]:
         for name, part in module.named_modules()
         if type(part).get_extra_state is not nn.Module.get_extra_state
     ]
+    problems += [
+        f"{name}: expected dense gradients, got sparse=True"
+        for name, part in module.named_modules()
+        if isinstance(part, nn.Embedding | nn.EmbeddingBag) and part.sparse
+    ]
     for name, entry in _tensors(module):
         if is_lazy(entry):
             problems.append(f"{name} has no shape: expected the sizes of its layer, got a lazy module")
-        elif entry.dtype not in (torch.float32, torch.float16, torch.bfloat16, dtype_of(module)):
-            kept = "" if isinstance(entry, nn.Parameter) else ", or a buffer with persistent=False"
+            continue
+        kept = "" if isinstance(entry, nn.Parameter) else ", or a buffer with persistent=False"
+        if entry.dtype not in (torch.float32, torch.float16, torch.bfloat16):
             problems.append(f"{name}: expected float32, in which models travel{kept}, got {entry.dtype}")
+        elif not entry.is_meta and entry.layout is torch.strided and not entry.isfinite().all():
+            problems.append(f"{name}: expected finite values{kept}, got NaN or infinity")
     for name, tensor in (*module.named_parameters(), *module.named_buffers()):
         if tensor.layout is not torch.strided:
             problems.append(f"{name}: expected a dense tensor, got {tensor.layout}")

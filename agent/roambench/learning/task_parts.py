@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, SupportsFloat
 
 import numpy as np
-import torch
 from torch import Tensor, nn
 
 from roambench.contract.errors import ConfigError, DataError
@@ -22,6 +21,7 @@ from roambench.learning.local_algorithms import cross_entropy
 from roambench.learning.models.build import build, draw_weights, refuse_misfits
 from roambench.learning.partition import Indices
 from roambench.learning.partitions import PARTITIONS, PartitionRequest, make_partition
+from roambench.learning.seeding import seeded
 from roambench.learning.shards import Images, Labels, are_classes
 from roambench.learning.tasks import asked, has_hook, metrics_of
 
@@ -32,9 +32,12 @@ if TYPE_CHECKING:
 def load_data(task: str, dataset: str, folder: Path | None, *, download: bool) -> Dataset:
     """The task's data, or without a task the data set of that name. DataError says what is wrong with it."""
     where = f"task {task!r}: load" if task else f"data set {dataset!r}"
-    found = (
-        asked(task, "load", folder, download) if task else load_dataset(dataset, folder, download=download)
-    )
+    with seeded(0):  # in every process and for every seed of a run the same data
+        found = (
+            asked(task, "load", folder, download)
+            if task
+            else load_dataset(dataset, folder, download=download)
+        )
     if not isinstance(found, Dataset):
         raise DataError(f"{where}: expected a Dataset, got {type(found).__name__}")
     if wrong := wrong_data(found):
@@ -58,7 +61,8 @@ def share_out(task: str, rule: str, request: PartitionRequest) -> list[Indices]:
     if not own and rule in PARTITIONS.own:
         return make_partition(rule, request)
     where = f"task {task!r}: partition" if own else f"partition {rule!r}"
-    dealt = asked(task, "partition", request) if own else make_partition(rule, request)
+    with seeded(request.seed):
+        dealt = asked(task, "partition", request) if own else make_partition(rule, request)
     parts = [np.asarray(part) for part in dealt]
     if len(parts) != request.devices:
         raise DataError(f"{where}: expected {request.devices} devices, got {len(parts)}")
@@ -76,8 +80,7 @@ def build_model(task: str, model: str, in_channels: int, classes: int, seed: int
     """
     if not task:
         return build(model, in_channels, classes, seed)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         module = asked(task, "build", in_channels, classes)
     if not isinstance(module, nn.Module):
         raise ConfigError([f"task {task!r}: build: expected a torch.nn.Module, got {type(module).__name__}"])
@@ -118,7 +121,8 @@ def score(
     (None where labels are no classes), or has others than the task's `metrics`; a loss may be NaN, of a model
     that diverged or a task that has none, and so may a metric. `by_class` and `bfloat16` are for ours."""
     if has_hook(task, "evaluate"):
-        found: Evaluation = asked(task, "evaluate", module, vector, images, labels)
+        with seeded(0):
+            found: Evaluation = asked(task, "evaluate", module, vector, images, labels)
         own = [metric.name for metric in metrics_of(task)]
         if wrong := _wrong_evaluation(found, labels, own):
             raise ConfigError([f"task {task!r}: evaluate: {wrong}"])
@@ -126,7 +130,8 @@ def score(
     if not are_classes(labels):
         raise ConfigError([f"task {task!r}: labels that are no classes need a task with evaluate"])
     loss = own_loss(task) or cross_entropy
-    return evaluate(module, vector, images, labels, loss=loss, by_class=by_class, bfloat16=bfloat16)
+    with seeded(0):
+        return evaluate(module, vector, images, labels, loss=loss, by_class=by_class, bfloat16=bfloat16)
 
 
 def _wrong_evaluation(found: object, labels: Labels, own: list[str]) -> str:

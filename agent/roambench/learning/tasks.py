@@ -43,6 +43,7 @@ class Task(Protocol):
     if absent.
 
     The same call must give the same result in every process: draws are keyed by the seed that is passed.
+    torch's, NumPy's and Python's generators are seeded around every call.
     Where labels are no classes, it needs `loss`, `evaluate` and `metrics`, too.
     """
 
@@ -61,7 +62,7 @@ class Task(Protocol):
         parameter is trained.
 
         Parameters on the "meta" device are drawn for it, as those of our own models are. All others stay
-        as they are: torch's generator is seeded around the call, so drawn ones are the same everywhere.
+        as they are; drawn ones are the same everywhere.
         """
 
     def partition(self, request: PartitionRequest) -> Sequence[Indices]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import chain, count, islice
 
@@ -20,11 +20,12 @@ from roambench.contract.local_training import LocalTraining
 from roambench.contract.orders import Vector
 from roambench.learning.batches import Batches
 from roambench.learning.hooks import cut_up, hooked, joined, sample_loss
-from roambench.learning.layout import State, flatten, others_restored
+from roambench.learning.layout import State, in_memory_format, others_restored
 from roambench.learning.local_algorithms import LocalAlgorithm, LocalRun, cross_entropy
 from roambench.learning.local_algorithms import local_algorithm as find_algorithm
 from roambench.learning.optimisers import Optimiser, Sgd, optimiser_of, velocities_of, velocity_of
 from roambench.learning.perceptron import Perceptron
+from roambench.learning.seeding import seeded
 from roambench.learning.shards import Shard
 from roambench.learning.task_batches import TaskBatches
 from roambench.learning.task_parts import own_loss
@@ -60,8 +61,7 @@ def single_threaded() -> None:
 
 def in_format(module: nn.Module, spec: LearningSpec) -> None:
     """Give the module's weights the memory format of the run."""
-    torch_format = torch.channels_last if spec.channels_last else torch.contiguous_format
-    module.to(memory_format=torch_format)  # type: ignore[call-overload]  # the stub wants a tensor with it
+    in_memory_format(module, torch.channels_last if spec.channels_last else torch.contiguous_format)
 
 
 def train(
@@ -136,33 +136,34 @@ def train(
             spec.learning_rate,
             training.seed,
         )
-    if run is not None and objective.before is not None:
-        with torch.no_grad():
-            hooked(training.objective, objective.before, parameters, run)
-    with _apart(module, training.seed) if perceptron is None else nullcontext():
-        for number, (pixels, targets) in enumerate(islice(epoch_by_epoch, steps)):
-            if perceptron is not None:
-                batch_losses, gradients = perceptron.losses(pixels, targets), perceptron.gradients
-                if objective.correct is not None:  # may keep them
-                    gradients = [gradient.clone() for gradient in gradients]
-            else:
-                batch_losses = loss(forward(pixels), targets)
-                gradients = list(torch.autograd.grad(batch_losses.mean(), parameters))
-            with torch.no_grad():
-                force.add_to(gradients, parameters)
-                if objective.correct is not None:
-                    hooked(training.objective, objective.correct, gradients, parameters, run, number)
-                if objective.clip_norm < math.inf:
-                    _clip(gradients, objective.clip_norm)
-                if objective.schedule is not None:
-                    optimiser.learning_rate = spec.learning_rate * objective.schedule(number, steps)
-                optimiser.step(perceptron.slopes if perceptron is not None and together else gradients)
-            losses.append(batch_losses.detach())
-    vector = flatten(module) if state.has_buffers else state.flat()
     sent: Mapping[str, Sequence[Tensor]] = {}
-    if run is not None and objective.after is not None:
-        with torch.no_grad():
-            sent = hooked(training.objective, objective.after, parameters, run) or {}
+    with seeded(training.seed) if perceptron is None or run is not None else nullcontext():
+        if run is not None and objective.before is not None:
+            with torch.no_grad():
+                hooked(training.objective, objective.before, parameters, run)
+        with others_restored(module) if perceptron is None else nullcontext():
+            for number, (pixels, targets) in enumerate(islice(epoch_by_epoch, steps)):
+                if perceptron is not None:
+                    batch_losses, gradients = perceptron.losses(pixels, targets), perceptron.gradients
+                    if objective.correct is not None:  # may keep them
+                        gradients = [gradient.clone() for gradient in gradients]
+                else:
+                    batch_losses = loss(forward(pixels), targets)
+                    gradients = _gradients(batch_losses.mean(), parameters, module)
+                with torch.no_grad():
+                    force.add_to(gradients, parameters)
+                    if objective.correct is not None:
+                        hooked(training.objective, objective.correct, gradients, parameters, run, number)
+                    if objective.clip_norm < math.inf:
+                        _clip(gradients, objective.clip_norm)
+                    if objective.schedule is not None:
+                        optimiser.learning_rate = spec.learning_rate * objective.schedule(number, steps)
+                    optimiser.step(perceptron.slopes if perceptron is not None and together else gradients)
+                losses.append(batch_losses.detach())
+        vector = state.flat()
+        if run is not None and objective.after is not None:
+            with torch.no_grad():
+                sent = hooked(training.objective, objective.after, parameters, run) or {}
     travels = left = vector[:0]
     if run is not None or objective.vectors or objective.keeps:
         travels = joined(training.objective, "after", objective.vectors, sent, parameters, vector.dtype)
@@ -185,12 +186,14 @@ def train(
     )
 
 
-@contextmanager
-def _apart(module: nn.Module, seed: int) -> Iterator[None]:
-    """Step counters and torch's generator (dropout) are no part of a model: no training sees another's."""
-    with others_restored(module), torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)
-        yield
+def _gradients(loss: Tensor, parameters: list[Tensor], module: nn.Module) -> list[Tensor]:
+    """ModelError names the parameters that the loss does not depend on."""
+    found = torch.autograd.grad(loss, parameters, allow_unused=True)
+    if all(gradient is not None for gradient in found):
+        return list(found)
+    names = {id(parameter): name for name, parameter in module.named_parameters()}
+    unused = (names[id(one)] for one, gradient in zip(parameters, found, strict=True) if gradient is None)
+    raise ModelError(f"{', '.join(unused)}: expected a loss that depends on every parameter in every step")
 
 
 def _batches(shard: Shard, spec: LearningSpec, dtype: torch.dtype) -> Batches | TaskBatches:

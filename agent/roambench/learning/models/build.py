@@ -13,18 +13,18 @@ from roambench.contract.draws import generator
 from roambench.contract.errors import ConfigError
 from roambench.learning.layout import misfits_of
 from roambench.learning.models.catalogue import MODELS
+from roambench.learning.seeding import seeded
 
 
 def build(name: str, in_channels: int, classes: int, seed: int = 0) -> nn.Module:
     """The model `name` for (n, in_channels, 32, 32) images, with Kaiming-normal weights drawn from `seed`.
 
     Weights are N(0, 2/fan_in), biases 0 (ours), norms 1; buffers are as the builder made them. Every
-    parameter is drawn by its own key, and a builder draws by the seed, so torch's global generator is
-    neither read nor moved. Raises ConfigError for an unknown name, and for a builder of another package that
+    parameter is drawn by its own key, and a builder draws by the seed, so no global generator is read or
+    moved. Raises ConfigError for an unknown name, and for a builder of another package that
     makes no module, or one that no flat model could hold.
     """
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         module = MODELS.load(name)(in_channels, classes)
     if not isinstance(module, nn.Module):
         raise ConfigError([f"model {name!r}: expected a torch.nn.Module, got {type(module).__name__}"])

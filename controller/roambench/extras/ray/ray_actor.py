@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Any
 
-from roambench.contract.errors import RoambenchError
 from roambench.contract.json_values import from_values
 from roambench.contract.orders import Vector
 from roambench.fleet.simulated.job import TrainingJob, TrainingOutcome, WorkerSetting
@@ -33,7 +32,7 @@ class TrainingActor:
         try:
             learning = WorkerSetting.from_json(setting, "the run's setting").learning
             self._trainer = TaskTrainer(learning, images, labels, parts, offsets)
-        except (RoambenchError, ValueError, RuntimeError) as error:
+        except Exception as error:  # a user's model may raise anything
             refused = str(error)[:500] or type(error).__name__
         return {
             "refused": refused,

@@ -14,6 +14,7 @@ from torch.func import functional_call, vmap
 from roambench.contract.draws import generator
 from roambench.contract.errors import ConfigError
 from roambench.learning.layout import Layout, dtype_of, flatten, head_of, layout_of
+from roambench.learning.seeding import generators
 
 #: Row m is a flat model; float32, or float64 in the test mode.
 Matrix = npt.NDArray[Any]
@@ -45,7 +46,7 @@ class StackedModel:
         found = []
         for offset, shape in zip(self._offsets, self.layout.shapes, strict=True):
             piece = np.ascontiguousarray(models[:, offset : offset + math.prod(shape)])
-            found.append(torch.tensor(piece, dtype=self.dtype, device=self.device).view(-1, *shape))
+            found.append(torch.tensor(piece, dtype=self.dtype, device=self.device).view(len(models), *shape))
         return found
 
     def flat(self, entries: list[Tensor], rows: list[int]) -> Matrix:
@@ -62,7 +63,14 @@ class StackedModel:
         names = [*self.layout.names, *(name for name, _ in self._counters)]
 
         def one(state: list[Tensor], images: Tensor) -> Tensor:
-            found: Tensor = functional_call(self._module, dict(zip(names, state, strict=True)), (images,))
+            given = dict(zip(names, state, strict=True))
+            found: Tensor = functional_call(self._module, given, (images,))
+            for name, entry in zip(names, state, strict=True):
+                if (now := given[name]) is entry:
+                    continue
+                if (now.shape, now.dtype) != (entry.shape, entry.dtype):
+                    raise RuntimeError(f"{name} changes its shape or type in a forward pass")
+                entry.copy_(now.detach())
             return found
 
         found: Tensor = vmap(one)([*entries, *counters], pixels).to(self.dtype)
@@ -75,9 +83,13 @@ class StackedModel:
         be stacked, with the reason.
         """
         models = np.stack([flatten(self._module)] * 2)
+        other = [name for name, entry in self._module.named_parameters() if entry.dtype != self.dtype]
+        before = generators()
         draws = generator(0, "stack check").standard_normal((2, 4, *image))
         pixels = torch.tensor(draws, dtype=self.dtype, device=self.device)
         try:
+            if other:
+                raise RuntimeError(f"{other[0]} is no {self.dtype}")
             found = []
             for images in (pixels, pixels[:, :3]):
                 entries = self.entries(models)
@@ -85,6 +97,8 @@ class StackedModel:
                 logits = self.logits([*trained, *entries[self.parameters :]], self.counters(2), images)
                 torch.autograd.grad(logits.sum(), trained)
                 found.append(logits.detach())
+            if generators() != before:
+                raise RuntimeError("it draws from Python's or NumPy's generator")
         except torch.OutOfMemoryError:
             raise
         except (RuntimeError, NotImplementedError) as error:

@@ -80,7 +80,7 @@ class TaskTrainer:
                 keeps_velocity=job.velocity_out_row >= 0,
                 kept=kept,
             )
-        except (RoambenchError, ValueError, RuntimeError) as error:
+        except Exception as error:  # a user's model may raise anything
             return TrainingOutcome(refused=str(error)[:500] or type(error).__name__), None
         return _outcome(result), result
 
@@ -130,7 +130,7 @@ class TaskTrainer:
                 [models[index][4] for index in group],
                 keeps_velocity=jobs[group[0]].velocity_out_row >= 0,
             )
-        except (RoambenchError, ValueError, RuntimeError):
+        except Exception:
             return {}
         done, known = dict[int, Done](), set(self._same_bits)
         for index, mine, result in zip(group, batches, results, strict=True):
