@@ -43,4 +43,6 @@ def learned_flags(info: RunInfo, learning: LearningSummary, experiment: Experime
 def _is_chance(accuracy: float, chance: float | None, samples: int | None) -> bool:
     if chance is None or not samples:
         return False
-    return accuracy <= chance + _DEVIATIONS * math.sqrt(chance * (1.0 - chance) / samples)
+    bound = chance + _DEVIATIONS * math.sqrt(chance * (1.0 - chance) / samples)
+    # Of four samples or fewer the bound is 100 % or more where chance is 50 %.
+    return accuracy <= chance or (accuracy <= bound and accuracy < 1.0)

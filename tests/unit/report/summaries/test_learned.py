@@ -38,6 +38,8 @@ def at_chance(run: RunSummary) -> list[str]:
         (0.600, 0.6, 1_000, True),  # one class is most of the test set
         (0.850, 0.1, 1_000, False),
         (0.050, 0.1, 1_000, True),
+        (1.000, 0.5, 4, False),  # 2 deviations of 4 guesses are 50 points
+        (1.000, 1.0, 4, True),  # all of the test set is one class
         (0.100, None, 1_000, False),  # a folder from before it was noted
     ],
 )
