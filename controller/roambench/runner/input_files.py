@@ -20,25 +20,36 @@ from roambench.runner.replayed_orders import replayed_log
 _CODE: Final = (".py", ".pyc", ".pyi", ".so", ".pth")
 #: A folder with more files than this counts as one: with all that lies in it.
 _MOST_OF_A_FOLDER: Final = 100
+#: Behind the path of a folder: the names of all that lies in it and below.
+_NAMES: Final = " (names of files)"
 _BLOCK: Final = 1 << 20
 _SYSTEM: Final = tuple(map(Path, ("/proc", "/sys", "/dev", "/etc")))
 
 
 def input_files(experiment: Experiment, system: str, opened: Iterable[Path]) -> dict[str, str]:
     """SHA-256 of each file by its absolute path: those that the experiment names, and those `opened` to make
-    its learning task. A path that ends with a slash is a folder with many of them."""
+    its learning task. A path that ends with a slash is a folder with many of them; one that ends with
+    ` (names of files)` stands for the names in a folder, where a data set is all that lies in it."""
     files = {path.resolve() for path in _named(experiment, system)}
     data = Path(experiment.learning.data_path or default_folder(experiment.learning.dataset)).resolve()
     downloads = default_folder(experiment.learning.dataset).parent.resolve()
     files |= {path for path in opened if _is_input(path, (data, downloads))}
     if experiment.learning.dataset == "huggingface" and not experiment.learning.task:
         files |= {path.resolve() for path in data.rglob("*.arrow")}  # pyarrow opens them
-    found = dict[str, str]()
+    wholes = [] if experiment.learning.task else _whole_folders(experiment.learning.dataset, data)
+    names = [f"{folder}{_NAMES}" for folder in wholes]
     for folder in sorted({path.parent for path in files}):
         mine = sorted(path for path in files if path.parent == folder)
-        names = [f"{folder}/"] if len(mine) > _MOST_OF_A_FOLDER else [str(path) for path in mine]
-        found |= {name: digest for name in names if (digest := _digest(name)) is not None}
-    return found
+        names += [f"{folder}/"] if len(mine) > _MOST_OF_A_FOLDER else [str(path) for path in mine]
+    return {name: digest for name in names if (digest := _digest(name)) is not None}
+
+
+def _whole_folders(dataset: str, data: Path) -> list[Path]:
+    if dataset == "imagefolder":
+        return [data / "train", data / "test"]
+    if dataset == "spokendigits":
+        return [data / "recordings" if (data / "recordings").is_dir() else data]
+    return []
 
 
 def changes(inputs: Mapping[str, str]) -> list[str]:
@@ -102,10 +113,12 @@ def _caches() -> Iterator[Path]:
 
 
 def _digest(name: str) -> str | None:
-    """Return the digest of a file, or of all files that lie in a folder; None where it is not there or cannot
-    be read."""
+    """Return the digest of a file, of all files that lie in a folder, or of the names there; None where it is
+    not there or cannot be read."""
     path = Path(name)
     try:
+        if name.endswith(_NAMES):
+            return _digest_of_names(Path(name.removesuffix(_NAMES)))
         if not name.endswith("/"):
             return _digest_of_file(path)
         content = hashlib.sha256()
@@ -115,6 +128,21 @@ def _digest(name: str) -> str | None:
         return content.hexdigest()
     except OSError:
         return None
+
+
+def _digest_of_names(folder: Path) -> str:
+    content, entries = hashlib.sha256(), _shown(path.name for path in folder.iterdir())
+    content.update(os.fsencode("\0".join(entries)))
+    for entry in entries:  # the folder of a class may be a link
+        for place, folders, files in os.walk(folder / entry):
+            folders[:] = _shown(folders)
+            content.update(os.fsencode("\0".join((place, *folders, *_shown(files), ""))))
+    return content.hexdigest()
+
+
+def _shown(names: Iterable[str]) -> list[str]:
+    """Those without a dot in front, which data sets leave out."""
+    return sorted(name for name in names if not name.startswith("."))
 
 
 def _digest_of_file(path: Path) -> str:

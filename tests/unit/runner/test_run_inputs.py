@@ -239,6 +239,42 @@ def test_what_became_of_a_file_is_told_unless_its_whole_folder_is_elsewhere(tmp_
     assert changes(inputs) == []
 
 
+@pytest.mark.parametrize("dataset", ["imagefolder", "spokendigits"])
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda at: None, []),
+        (lambda at: (at / ".DS_Store").touch(), []),
+        (lambda at: (at / "0_ann_2.wav").touch(), ["names"]),
+        (lambda at: (at / "0_ann_0.wav").unlink(), ["names", "gone"]),
+        (lambda at: (at / "0_ann_0.wav").rename(at / "0_ann_9.wav"), ["names", "gone"]),
+        (lambda at: at.rename(at.with_name("other")), ["names"]),
+        (lambda at: at.with_name("other").mkdir(), ["names"]),
+        (lambda at: (at / "0_ann_0.wav").write_bytes(b"1"), ["content"]),
+        (lambda at: at.parent.parent.rename(at.parent.parent.with_name("moved")), []),
+    ],
+)
+def test_what_comes_to_a_folder_of_data_and_goes_is_a_change(
+    tmp_path: Path, dataset: str, change: Callable[[Path], object], said: list[str]
+) -> None:
+    top = tmp_path / "data" / {"imagefolder": "train", "spokendigits": "recordings"}[dataset]
+    files = [top / "leaf" / f"0_ann_{number}.wav" for number in range(2)]
+    files[0].parent.mkdir(parents=True)
+    for path in files:
+        path.write_bytes(b"0")
+    inputs = input_files(experiment(tmp_path / "data", dataset=dataset), "mohawk", files)
+    assert set(inputs) == {f"{top} (names of files)", *map(str, files)}
+    change(files[0].parent)
+    phrases = {
+        "names": f"{top} (names of files) changed",
+        "gone": f"{files[0]} is gone",
+        "content": f"{files[0]} changed",
+    }
+    assert changes(inputs) == [phrases[what] for what in said]
+    del inputs[f"{top} (names of files)"]  # as an older version noted it
+    assert changes(inputs) == [phrases[what] for what in said if what != "names"]
+
+
 def test_code_and_what_python_and_programs_keep_for_themselves_are_no_inputs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
