@@ -11,6 +11,8 @@ import pytest
 
 from roambench.cli.bench_choice import completing
 from roambench.cli.main import main
+from roambench.contract.errors import ConfigError
+from roambench.learning.datasets.catalogue import require_files
 from tiny_experiment import TINY
 
 
@@ -39,6 +41,16 @@ def test_missing_data_name_their_download_before_the_run_begins(
     assert "learning.download=true fetches it" in told.err
     assert "[2/" not in told.out
     assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("dataset", "fetched"),
+    [("imagefolder", False), ("spokendigits", False), ("huggingface", False), ("har", True)],
+)
+def test_a_download_is_proposed_where_there_is_one(tmp_path: Path, dataset: str, fetched: bool) -> None:
+    with pytest.raises(ConfigError) as refused:
+        require_files(dataset, tmp_path)
+    assert any("learning.download=true fetches it" in line for line in refused.value.problems) is fetched
 
 
 def test_a_table_as_a_trace_says_how_it_becomes_one(

@@ -53,11 +53,13 @@ def load_dataset(name: str, folder: Path | None = None, *, download: bool = Fals
 
 
 def require_files(name: str, folder: Path | None = None) -> None:
-    """Raises ConfigError for files of the data set that are missing, which says how they come."""
+    """Raises ConfigError for files of the data set that are missing, which says how they come, if they do."""
     found = availability(name, folder) if name in DATASETS.names() else None
     if found is not None and found.missing:
+        row = DATASETS.load(name)
+        fetches = not isinstance(row, FileLoader) or row.fetches
         way = f"learning.dataset: {name} is not there yet: learning.download=true fetches it (--set)"
-        raise ConfigError([*found.missing, way])
+        raise ConfigError([*found.missing, *([way] if fetches else [])])
 
 
 @dataclass(frozen=True, slots=True)

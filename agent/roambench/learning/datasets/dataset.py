@@ -51,12 +51,13 @@ Loader = Callable[[Path | None, bool], Dataset]
 @dataclass(frozen=True, slots=True)
 class FileLoader:
     """A `Loader` of files whose place in the cache is the folder `cache`. `missing` returns a line for every
-    file that is not in a folder, without reading any."""
+    file that is not in a folder, without reading any; `fetches`: it can download them."""
 
     summary: str
     cache: str
     load: Loader
     missing: Callable[[Path], Iterable[str]]
+    fetches: bool = True
 
     def __call__(self, folder: Path | None, download: bool) -> Dataset:
         """Load the data set."""

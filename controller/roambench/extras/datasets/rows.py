@@ -56,16 +56,19 @@ HUGGINGFACE: Final = FileLoader(
     "huggingface",
     _huggingface,
     huggingface.missing,
+    fetches=False,
 )
 IMAGEFOLDER: Final = FileLoader(
     "Images of your own by class: train/CLASS/FILE and test/CLASS/FILE, reduced to 32x32",
     "imagefolder",
     _imagefolder,
     folders.missing_images,
+    fetches=False,
 )
 SPOKENDIGITS: Final = FileLoader(
     "Free Spoken Digit Dataset: 3,000 recordings of zero to nine as 32x32 log-mel pictures",
     "spokendigits",
     _spokendigits,
     folders.missing_digits,
+    fetches=False,
 )
