@@ -168,7 +168,8 @@ def _named(value: Any) -> str:
 
 
 def _images(train: list[Any], test: list[Any], folder: Path) -> tuple[Images, Images]:
-    return pictures_of_images(_contents(train, "train", folder), _contents(test, "test", folder))
+    parts = _contents(train, "train", folder), _contents(test, "test", folder)
+    return pictures_of_images(*parts, others=["TIFF"])  # in which `datasets` writes what PNG cannot hold
 
 
 def _sounds(train: list[Any], test: list[Any], folder: Path) -> tuple[Images, Images]:

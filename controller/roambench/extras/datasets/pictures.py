@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import io
 import wave
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from importlib.util import find_spec
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +18,12 @@ from roambench.learning.datasets.dataset import IMAGE_SIDE
 from roambench.learning.datasets.pixels import normalised, statistics
 from roambench.learning.shards import Images
 
+_FORMATS: Final = ("PNG", "JPEG", "GIF", "BMP", "WEBP")
+#: Pillow's modes: greys, of 16 bits among them, and those that it makes colours of 8 bits of.
+_GREYS: Final = ("1", "L", "LA", "I;16")
+_COLOURS: Final = ("P", "PA", "RGB", "RGBA", "RGBX", "CMYK", "YCbCr")
 _MOST_PIXELS: Final = 2**26
+_MOST_NAMED: Final = 20
 _AT_ONCE: Final = 256
 RATE_HZ: Final = 16_000
 _LOWEST_HZ: Final = 60.0
@@ -25,8 +31,16 @@ _LOWEST_HZ: Final = 60.0
 _FLOOR: Final = 1e-6
 Bytes = npt.NDArray[np.uint8]
 Sounds = npt.NDArray[np.float32]  # (n, samples in a second), in -1..1
-#: (what to name in a message, content) of files.
-Files = Iterable[tuple[str, bytes]]
+#: (what to name in a message, content) of files; a file that cannot be read has the error in its place.
+Files = Iterable[tuple[str, bytes | DataError]]
+_Made = TypeVar("_Made")
+#: What `wave` says of a file that is no PCM -> the format.
+_WAV_FORMATS: Final = {
+    "unknown format: 3": "float",
+    "unknown format: 6": "A-law",
+    "unknown format: 7": "mu-law",
+    "unknown format: 65534": "WAVE_FORMAT_EXTENSIBLE",
+}
 
 
 def expect_packages(dataset: str, **wanted: str) -> None:
@@ -37,11 +51,33 @@ def expect_packages(dataset: str, **wanted: str) -> None:
         raise ConfigError([f"data set {dataset}: {', '.join(absent)} is not installed: {way}"])
 
 
-def pictures_of_images(train: Files, test: Files) -> tuple[Images, Images]:
+def few(problems: Sequence[str]) -> list[str]:
+    """The first of the problems, and how many more there are."""
+    rest = len(problems) - _MOST_NAMED
+    return [*problems[:_MOST_NAMED], *([f"and {rest:,} more"] if rest > 0 else [])]
+
+
+def _read(files: Files, reader: Callable[[bytes, str], _Made], problems: list[str]) -> Iterator[_Made]:
+    """Yield each file as `reader` reads it; what is wrong with the others comes to `problems`."""
+    for where, content in files:
+        try:
+            if isinstance(content, DataError):
+                raise content
+            made = reader(content, where)
+        except DataError as error:
+            problems.append(str(error))
+        else:
+            yield made
+
+
+def pictures_of_images(train: Files, test: Files, *, others: Sequence[str] = ()) -> tuple[Images, Images]:
     """(n, channels, 32, 32) of each part, normalised by the training part: grey where all files of both are,
-    else in colours; larger ones reduced to 32x32, smaller ones on black. DataError names a file that is no
-    image."""
-    parts = [[_planes(content, where) for where, content in part] for part in (train, test)]
+    else in colours; larger ones reduced to 32x32, smaller ones on black. `others`: formats that are read
+    besides PNG, JPEG, GIF, BMP and WebP. DataError names files that are no images."""
+    problems, reader = list[str](), partial(_planes, formats=(*_FORMATS, *others))
+    parts = [list(_read(part, reader, problems)) for part in (train, test)]
+    if problems:
+        raise DataError("\n".join(few(problems)))
     channels = max(len(planes) for part in parts for planes in part)
     shape = (channels, IMAGE_SIDE, IMAGE_SIDE)
     stacked = [np.stack([np.broadcast_to(planes, shape) for planes in part]) for part in parts]
@@ -49,15 +85,19 @@ def pictures_of_images(train: Files, test: Files) -> tuple[Images, Images]:
     return normalised(stacked[0], means, deviations), normalised(stacked[1], means, deviations)
 
 
-def _planes(content: bytes, where: str) -> Bytes:
+def _planes(content: bytes, where: str, formats: tuple[str, ...]) -> Bytes:
     from PIL import Image
 
     try:
-        with Image.open(io.BytesIO(content)) as image:
+        with Image.open(io.BytesIO(content), formats=formats) as image:
             if image.width * image.height > _MOST_PIXELS:
                 raise DataError(f"{where}: {image.width}x{image.height} pixels are too many")
-            grey = image.mode in ("1", "L", "LA", "I", "I;16")
-            whole = image.convert("L" if grey else "RGB")
+            if image.mode not in (*_GREYS, *_COLOURS):
+                raise DataError(
+                    f"{where}: {image.format} of mode {image.mode}, expected colours of 8 bits or greys of 8 "
+                    "or 16"
+                )
+            whole = image.convert("L" if image.mode in _GREYS else "RGB")
             if image.mode == "I;16":  # Pillow cuts it off at 255
                 whole = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
             if max(whole.size) > IMAGE_SIDE:
@@ -66,7 +106,9 @@ def _planes(content: bytes, where: str) -> Bytes:
     except DataError:
         raise
     except Exception as error:  # a decoder of foreign bytes may raise anything
-        raise DataError(f"{where}: not an image ({str(error).partition(' <')[0]})") from None
+        raise DataError(
+            f"{where}: not an image of {', '.join(formats)} ({str(error).partition(' <')[0]})"
+        ) from None
     planes = pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)
     black = np.zeros((len(planes), IMAGE_SIDE, IMAGE_SIDE), np.uint8)
     top, left = (IMAGE_SIDE - planes.shape[1]) // 2, (IMAGE_SIDE - planes.shape[2]) // 2
@@ -75,13 +117,16 @@ def _planes(content: bytes, where: str) -> Bytes:
 
 
 def pictures_of_sounds(files: Files, rate_hz: int = RATE_HZ, *, cut: bool = False) -> npt.NDArray[np.float32]:
-    """`log_mel` of wav files (see `sound_of`), (n, 32, 32) in their order."""
+    """`log_mel` of wav files (see `sound_of`), (n, 32, 32) in their order. DataError names unfit ones."""
     drawn, waiting = [np.empty((0, IMAGE_SIDE, IMAGE_SIDE), np.float32)], list[Sounds]()
-    for where, content in files:
-        waiting.append(sound_of(content, where, rate_hz, cut=cut))
+    problems = list[str]()
+    for sound in _read(files, partial(sound_of, rate_hz=rate_hz, cut=cut), problems):
+        waiting.append(sound)
         if len(waiting) == _AT_ONCE:
             drawn.append(log_mel(np.stack(waiting), rate_hz))
             waiting.clear()
+    if problems:
+        raise DataError("\n".join(few(problems)))
     if waiting:
         drawn.append(log_mel(np.stack(waiting), rate_hz))
     return np.concatenate(drawn)
@@ -114,8 +159,14 @@ def sound_of(content: bytes, name: str, rate_hz: int = RATE_HZ, *, cut: bool = F
         raise
     # Besides wave.Error and EOFError: a chunk whose size leads out of the file makes wave raise RuntimeError.
     except Exception as error:
-        raise DataError(f"{name}: not a wav file ({str(error) or 'it ends early'})") from None
-    if len(data) != 2 * promised or not promised:
+        words = str(error) or "it ends early"
+        if words.startswith("unknown "):
+            found = _WAV_FORMATS.get(words, words)
+            raise DataError(f"{name}: expected 16-bit PCM, found {found}") from None
+        raise DataError(f"{name}: not a wav file ({words})") from None
+    if not promised:
+        raise DataError(f"{name}: holds no samples")
+    if len(data) != 2 * promised:
         raise DataError(f"{name}: truncated: {len(data)} of {2 * promised} bytes of sound")
     sound = np.zeros(rate_hz, dtype=np.float32)
     sound[:promised] = np.frombuffer(data, dtype="<i2") / np.float32(32768.0)

@@ -126,7 +126,19 @@ def test_a_short_recording_is_followed_by_silence():
         (wav(tone(500), width=1), "1 channels of 8 bits"),
         (wav(tone(500, 16_001)), "16001 samples, expected 16000 at most"),
         (wav(tone(500))[:-2], r"truncated: 31998 of 32000 bytes of sound"),
-        (wav(tone(500, 0)), "truncated: 0 of 0"),
+        (wav(tone(500, 0)), "holds no samples"),
+        (
+            wav(tone(500)).replace(b"fmt \x10\0\0\0\1", b"fmt \x10\0\0\0\3"),
+            "expected 16-bit PCM, found float",
+        ),
+        (
+            wav(tone(500)).replace(b"fmt \x10\0\0\0\1", b"fmt \x10\0\0\0\7"),
+            "expected 16-bit PCM, found mu-law",
+        ),
+        (
+            wav(tone(500)).replace(b"fmt \x10\0\0\0\1", b"fmt \x10\0\0\0\x55"),
+            "expected 16-bit PCM, found unknown format: 85",
+        ),
         (wav(tone(500))[:30], "not a wav file"),
         (b"", "not a wav file"),
         (b"RIFF\xff\xff\xff\xffWAVEjunk", "not a wav file"),
