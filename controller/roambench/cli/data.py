@@ -42,7 +42,7 @@ def list_(as_json: JsonOption = False) -> None:
     say(
         console,
         "\nFiles are looked for in learning.data_path, else in the folder shown: $ROAMBENCH_DATA/<name>, "
-        "else the cache. learning.download = true fetches what is missing. See docs/data.md.",
+        "else the cache. learning.download = true fetches those that are published. See docs/data.md.",
     )
 
 

@@ -19,6 +19,7 @@ from roambench.runner.input_files import input_files
 from roambench.runner.places.place import Place
 from roambench.runner.progress import OnStepDone, RunProgress
 from roambench.runner.replayed_orders import replayed_digest
+from roambench.runner.scoring import scored_samples
 from roambench.runner.screen import say
 from roambench.runner.system_runs.system_run import World
 from roambench.runs.event_log import EventLog
@@ -61,7 +62,7 @@ async def run_system(
         )
     if trains and not task.programs:
         folder.update(
-            test_samples=world.experiment.learning.test_images or len(task.dataset.test_labels),
+            test_samples=scored_samples(world.experiment, task),
             chance_accuracy=task.chance_accuracy,
         )
     checkpoint = checkpoints.found if checkpoints is not None else None

@@ -15,6 +15,12 @@ from roambench.rounds.ports import Score
 from roambench.runner.world import LearningTask
 
 
+def scored_samples(experiment: Experiment, learning_task: LearningTask) -> int:
+    """Samples of the test set that score a model: `learning.test_images`, at most all."""
+    there = len(learning_task.dataset.test_labels)
+    return min(experiment.learning.test_images or there, there)
+
+
 class TestSetEvaluator:
     """Implements `rounds.ports.Evaluator` with one thread, so that agents keep their cores."""
 

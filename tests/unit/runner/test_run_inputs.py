@@ -218,6 +218,8 @@ def test_a_run_knows_what_naming_the_most_frequent_class_would_give(tmp_path: Pa
     info = RunFolder.open(run).info
     assert info.test_samples == 20  # `learning.test_images`
     assert info.chance_accuracy == np.bincount(labels).max() / len(labels) >= 0.5
+    more = experiment(own_task, task="inputs_task:Own", data_path="", test_images=10_000)
+    assert RunFolder.open(cut(more, tmp_path / "more")).info.test_samples == len(labels)  # there are no more
 
 
 def test_what_became_of_a_file_is_told_unless_its_whole_folder_is_elsewhere(tmp_path: Path) -> None:

@@ -169,7 +169,7 @@ def _named(value: Any) -> str:
 
 def _images(train: list[Any], test: list[Any], folder: Path) -> tuple[Images, Images]:
     parts = _contents(train, "train", folder), _contents(test, "test", folder)
-    return pictures_of_images(*parts, others=["TIFF"])  # in which `datasets` writes what PNG cannot hold
+    return pictures_of_images(*parts, others=["JPEG2000", "PPM", "TIFF"])
 
 
 def _sounds(train: list[Any], test: list[Any], folder: Path) -> tuple[Images, Images]:

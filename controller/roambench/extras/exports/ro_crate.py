@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fnmatch import fnmatch
@@ -249,7 +250,8 @@ def _copied(run: TrackedRun, folder: Path) -> list[str]:
     this machine, is left out. Returns what it lacks, a phrase each."""
     for part in ("models", "truth"):
         (folder / part).mkdir(parents=True)
-    inputs = {Path(name).name: digest for name, digest in run.info.inputs.items()}
+    names = _short_names(run.info.inputs)
+    inputs = {names[path]: digest for path, digest in run.info.inputs.items()}
     texts = {
         "settings.json": {"settings": run.settings, "tags": run.tags},
         "experiment.json": run.settings,
@@ -273,6 +275,18 @@ def _copied(run: TrackedRun, folder: Path) -> list[str]:
         if (source / name).is_file():
             shutil.copyfile(source / name, folder / name)
     return problems
+
+
+def _short_names(paths: Iterable[str]) -> dict[str, str]:
+    """The last parts of each path, as few as tell it from the others."""
+    names, depth, left = dict[str, str](), 0, {path: Path(path).parts for path in paths}
+    while left:
+        depth += 1
+        ends = {path: "/".join(parts[-depth:]) for path, parts in left.items()}
+        times = Counter(ends.values())
+        names |= {path: end for path, end in ends.items() if times[end] == 1 or depth >= len(left[path])}
+        left = {path: parts for path, parts in left.items() if path not in names}
+    return names
 
 
 def _meaning(name: str) -> str:

@@ -16,7 +16,7 @@ from roambench.rounds.ports import Score
 from roambench.rounds.records import CloudAggregated, MetricsScored, ModelsScored, StepClosed
 from roambench.runner.checking.findings import CheckFinding, CheckOutcome, compared, differing_values
 from roambench.runner.model_files import GLOBAL_MODEL
-from roambench.runner.scoring import TestSetEvaluator
+from roambench.runner.scoring import TestSetEvaluator, scored_samples
 from roambench.runner.world import LearningTask, learning_task_of
 from roambench.runs.event_log import EventLog
 from roambench.runs.folder import RunFolder
@@ -89,8 +89,7 @@ def check_model(folder: RunFolder, log: EventLog, *, download: bool = False) -> 
         yield CheckFinding(_SCORE, CheckOutcome.DIFFERS if finished else CheckOutcome.NOT_RECORDED, (text,))
         return
     found = asyncio.run(TestSetEvaluator(folder.experiment, task).score(model))
-    images = folder.experiment.learning.test_images or len(task.dataset.test_labels)
-    yield scored_again(last, found, images)
+    yield scored_again(last, found, scored_samples(folder.experiment, task))
 
 
 def _facts(task: LearningTask, folder: RunFolder) -> Iterator[CheckFinding]:
@@ -98,7 +97,7 @@ def _facts(task: LearningTask, folder: RunFolder) -> Iterator[CheckFinding]:
     info = folder.info
     facts = (
         ("model_parameters", info.model_parameters, task.layout.size),
-        ("test_samples", info.test_samples, folder.experiment.learning.test_images),
+        ("test_samples", info.test_samples, scored_samples(folder.experiment, task)),
         ("chance_accuracy", info.chance_accuracy, task.chance_accuracy),
     )
     wrong = [

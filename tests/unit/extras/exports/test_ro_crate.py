@@ -95,6 +95,16 @@ def test_nothing_of_the_bench_s_own_is_in_it(runs: list[Path], tmp_path: Path) -
     assert "ray_address" not in settings["simulated"]
 
 
+def test_inputs_of_one_name_are_kept_apart_and_no_place_on_the_machine_is_told(
+    runs: list[Path], tmp_path: Path
+) -> None:
+    with RunFolder.open(runs[0], write=True) as folder:
+        folder.update(inputs={"/home/a/leaf/0.png": "a", "/home/a/rose/0.png": "b", "/srv/t.parquet": "c"})
+    export_ro_crate(runs, tmp_path / "crate", ABOUT)
+    info = json.loads((tmp_path / "crate/runs/board/run.json").read_text())
+    assert info["inputs"] == {"leaf/0.png": "a", "rose/0.png": "b", "t.parquet": "c"}
+
+
 def test_report_and_compare_open_a_crate_that_is_a_zip(
     runs: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
