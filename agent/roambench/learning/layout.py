@@ -129,18 +129,17 @@ def load(module: nn.Module, vector: Vector) -> None:
 
 
 def in_memory_format(module: nn.Module, memory_format: torch.memory_format) -> None:
-    """Give the module's images and kernels this memory format. Unlike `Module.to`, it leaves a buffer with
-    several names one buffer."""
-    made: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
-
-    def converted(tensor: torch.Tensor) -> torch.Tensor:
-        if tensor.dim() != 4:
-            return tensor
-        if id(tensor) not in made:
-            made[id(tensor)] = tensor, tensor.to(memory_format=memory_format)
-        return made[id(tensor)][1]
-
-    module._apply(converted)  # type: ignore[no-untyped-call]
+    """Give the module's kernels this memory format. A buffer with several names stays one, which `Module.to`
+    alone would not see to."""
+    owners: dict[int, list[tuple[nn.Module, str]]] = {}
+    for part in module.modules():
+        for name, buffer in part._buffers.items():
+            if buffer is not None:
+                owners.setdefault(id(buffer), []).append((part, name))
+    module.to(memory_format=memory_format)  # type: ignore[call-overload]  # the stub wants a tensor with it
+    for (part, name), *others in owners.values():
+        for other, other_name in others:
+            other._buffers[other_name] = part._buffers[name]
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import csv
 import re
 import tomllib
 from collections import defaultdict
+from itertools import combinations
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -93,8 +94,9 @@ def pairs_of(claim: dict[str, Any], rival: dict[str, str], rows: list[Row]) -> l
             if has(row, wanted):
                 cells[tuple(row[key] for key in keys)][side].append(row)
     column = column_of(claim["metric"], rows[0])
-    pairs: list[Pair] = []
-    for mine, theirs in cells.values():
+    by_setting: dict[tuple[str, ...], list[Pair]] = defaultdict(list)
+    seeded = "seed" in rows[0]
+    for cell, (mine, theirs) in cells.items():
         if not mine or not theirs:
             continue
         assert len(mine) == len(theirs) == 1, claim["says"]
@@ -102,8 +104,22 @@ def pairs_of(claim: dict[str, Any], rival: dict[str, str], rows: list[Row]) -> l
         whole = not any(one.get(f"{column} note") or one.get(f"{column} bound") for one in both)
         if column is None or not whole or not all(one[column] for one in both):
             return []
-        pairs.append((mine[0].get("seed", ""), (float(both[0][column]), float(both[1][column]))))
-    return pairs
+        seed = mine[0].get("seed", "")
+        setting = tuple(value for key, value in zip(keys, cell, strict=True) if not seeded or key != "seed")
+        by_setting[setting].append((seed, (float(both[0][column]), float(both[1][column]))))
+    return whole_block(by_setting)
+
+
+def whole_block(by_setting: dict[tuple[str, ...], list[Pair]]) -> list[Pair]:
+    """The pairs of some seeds in all settings that have these, as many as there are: of a sweep that has not
+    ended, in which a setting may lack a seed."""
+    seeds = sorted({seed for pairs in by_setting.values() for seed, _ in pairs})
+    blocks = []
+    for count in range(min(2, len(seeds)), len(seeds) + 1):
+        for some in combinations(seeds, count):
+            has_all = [pairs for pairs in by_setting.values() if {seed for seed, _ in pairs} >= set(some)]
+            blocks.append([pair for pairs in has_all for pair in pairs if pair[0] in some])
+    return max(blocks, key=len, default=[])
 
 
 def kept() -> list[tuple[str, str]]:
