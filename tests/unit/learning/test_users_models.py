@@ -76,7 +76,7 @@ class Sampling(Model):
 
 
 class Assigning(Model):
-    """A running mean and a number of steps, assigned anew in each forward pass."""
+    """A running mean and a number of steps, assigned in each forward pass."""
 
     def more(self) -> None:
         self.register_buffer("mean", torch.zeros(16))
