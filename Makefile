@@ -25,7 +25,7 @@ help:
 	@echo "make servers   install the servers and the browser that tests start (needs root)"
 	@echo "make test-all  make test and make test-hosts with the slow tests, and an aarch64 Debian (hours)"
 	@echo "make bench     the short benchmarks, and the table of all in benchmarks/README.md (a quarter of an hour; FULL=1: all, two hours; PEERS=1: beside Flower and pfl)"
-	@echo "make reproduce  the five papers' tables and figures on two cores (SCALE=small: 16 minutes; see docs/reproducing.md)"
+	@echo "make reproduce  the five papers' tables and figures on two cores (SCALE=small: 17 minutes; see docs/reproducing.md)"
 	@echo "make verdicts   the same, and its figures into docs/results (CHECK=--check: compare with those)"
 	@echo "make soak      1,000 random faults in real runs: kill, cut, fill, freeze (hours; FAULTS=, SEED=)"
 	@echo "make docs      the pages as a site: build/site/index.html; a broken link ends it"

@@ -7,6 +7,9 @@ tests at 2.5 % each, which is what a 95 % interval shows. A claim against k othe
 against each of them, which needs no correction (an intersection-union test); it is reversed where
 one of them leads at 2.5 % / k (the first step of S. Holm, Scand. J. Statist. 6 (1979) 65), which the interval
 of a lead below 0 shows.
+
+Runs that never reached an accuracy have bounds, whose scatter is not that of the figures: there the sign test
+decides, of which at 2.5 % six seeds must agree.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import accumulate
 from typing import Any, Final
 
 import scipy
@@ -32,7 +36,7 @@ from roambench.study.sweep.points import FREE, text
 _ONE_SIDED: Final = 0.025  # of a 95 % interval
 _MOST_PLACES: Final = 6
 _SEED: Final = "seed"
-_NO_SCATTER: Final = 1e-9  # of a lead: the rounding of sums
+_ROUNDING: Final = 1e-9  # of a figure
 _JOULES: Final = "communication_j_per_client"  # until the threshold
 _OF_THE_RUN: Final = ("consumed_j", "wasted_j")
 #: Runs with `values_of` each.
@@ -62,35 +66,89 @@ class ClaimVerdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Bounded:
+    """A figure; `at_least`, `at_most`: only a bound of it. Runs that never reached the accuracy count with
+    all of their steps, which is the least that it takes them."""
+
+    value: float
+    at_least: bool = False
+    at_most: bool = False
+
+    def over(self, other: Bounded) -> Bounded:
+        """The difference: this above the other."""
+        return Bounded(
+            self.value - other.value, self.at_least or other.at_most, self.at_most or other.at_least
+        )
+
+    @property
+    def bound(self) -> str:
+        """≥, ≤, ≷ (neither is known) or nothing."""
+        return ("", "≥", "≤", "≷")[self.at_least + 2 * self.at_most]
+
+
+@dataclass(frozen=True, slots=True)
 class Difference:
     """Lead of the runs `of` a claim over those beside them, in the metric's unit; positive where the paper is
     right.
 
-    `half`: of the 95 % interval, None below two seeds; of k leads, that of one below 0 has 100 - 5 / k %.
-    Runs that never reached the accuracy count with all of their steps: `at_least`, so that the lead is at
-    least this, `at_most`, so that it is at most this. `ours` and `theirs` are the means of the two.
+    `leads`: of each seed. `rivals`: k, how many the claim names. `ours`, `theirs`: the means of the two.
     """
 
     against: str
-    mean: float
-    half: float | None
-    seeds: int
-    ours: float
-    theirs: float
-    at_least: bool = False
-    at_most: bool = False
+    leads: tuple[Bounded, ...]
+    ours: Bounded
+    theirs: Bounded
+    rivals: int = 1
+
+    @property
+    def lead(self) -> Bounded:
+        """The mean over the seeds."""
+        return _mean(self.leads)
+
+    @property
+    def half(self) -> float | None:
+        """Half of the interval, 95 % wide or, of k leads, 100 - 5 / k % below 0; None of one seed and of
+        bounds."""
+        count = len(self.leads)
+        if count < 2 or self.lead.bound:
+            return None
+        level = _ONE_SIDED / (self.rivals if self.lead.value < 0.0 else 1)
+        return float(scipy.special.stdtrit(count - 1, 1.0 - level)) * self._sd / math.sqrt(count)
 
     @property
     def verdict(self) -> ClaimVerdict:
         """Return the verdict of this difference on the claim."""
-        if self.half is None:
+        lead, half = self.lead, self.half
+        if len(self.leads) < 2:
             return ClaimVerdict.ONE_SEED
-        if self.mean and self.half <= _NO_SCATTER * abs(self.mean):
-            return ClaimVerdict.ALIKE
-        if self.mean - self.half > 0.0 and not self.at_most:
+        if self._sd <= self.rounding:
+            return ClaimVerdict.ALIKE if abs(lead.value) > self.rounding else ClaimVerdict.UNDECIDED
+        if half is None:
+            above = sum(one.value > 0.0 and not one.at_most for one in self.leads)
+            below = sum(one.value < 0.0 and not one.at_least for one in self.leads)
+            ahead = self._chance(above) <= _ONE_SIDED
+            behind = self._chance(below) <= _ONE_SIDED / self.rivals
+        else:
+            ahead, behind = lead.value - half > 0.0, lead.value + half < 0.0
+        if ahead:
             return ClaimVerdict.REPRODUCED
-        wrong = self.mean + self.half < 0.0 and not self.at_least
-        return ClaimVerdict.WRONG_SIGN if wrong else ClaimVerdict.UNDECIDED
+        return ClaimVerdict.WRONG_SIGN if behind else ClaimVerdict.UNDECIDED
+
+    @property
+    def rounding(self) -> float:
+        """Leads and scatter up to this are none: figures are sums of rounded ones."""
+        return _ROUNDING * max(abs(self.ours.value), abs(self.theirs.value))
+
+    @property
+    def _sd(self) -> float:
+        mean = self.lead.value
+        return math.sqrt(
+            math.fsum((one.value - mean) ** 2 for one in self.leads) / max(1, len(self.leads) - 1)
+        )
+
+    def _chance(self, seeds: int) -> float:
+        """The probability of this number of seeds or more with one sign if both are as likely."""
+        return float(scipy.special.betainc(seeds, len(self.leads) - seeds + 1, 0.5)) if seeds else 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,10 +206,10 @@ def claims_table(found: Sequence[Judged], *, ours: bool = False) -> ReportTable:
             (
                 one.claim.says,
                 verdict,
-                shown(one.claim.metric, difference.ours),
-                f"{shown(one.claim.metric, difference.theirs)} ({difference.against})",
+                _shown(one.claim.metric, difference.ours),
+                f"{_shown(one.claim.metric, difference.theirs)} ({difference.against})",
                 _lead(one.claim.metric, difference),
-                str(difference.seeds),
+                str(len(difference.leads)),
             )
         )
     who, right = "the paper says are", "the paper is right"
@@ -164,7 +222,8 @@ def claims_table(found: Sequence[Judged], *, ours: bool = False) -> ReportTable:
         f"the claim), mean over the seeds ± half of a 95 % interval; positive where {right}. Runs "
         "are paired by seed and by all that is varied besides. Both outcomes are one-sided tests at 2.5 %; "
         "of k rivals each must be led, and a lead below 0 has the interval of 2.5 % / k (Holm). "
-        "≥, ≤: some never reached the accuracy and count with all of their rounds; ≷: on both sides.",
+        "≥, ≤: some never reached the accuracy and count with all of their rounds; ≷: on both sides. There "
+        "the signs of the seeds' leads are tested, of which six must agree.",
         ("expectation" if ours else "claim", "outcome", "ours", "beside", "lead", "seeds"),
         tuple(rows),
         numeric_from=2,
@@ -196,68 +255,66 @@ def shown(metric: str, value: float) -> str:
     """With the places and the unit that a sweep's table gives it."""
     row = metric_of(metric)
     assert row is not None, metric  # the catalogue was checked
-    return f"{100.0 * value:,.1f} %" if row.share else f"{value:,.{row.places}f} {row.unit}".rstrip()
+    return f"{100.0 * value:z,.1f} %" if row.share else f"{value:z,.{row.places}f} {row.unit}".rstrip()
+
+
+def _shown(metric: str, figure: Bounded) -> str:
+    return f"{figure.bound} {shown(metric, figure.value)}".lstrip()
 
 
 def _difference(claim: Claim, against: Values | None, runs: _Runs, varied: set[str]) -> Difference | None:
     """None where no seed has a pair; against None: the figure itself."""
-    sign = 1.0 if claim.better == "more" else -1.0
     named = {key for key, _ in leaves(claim.of)} & {key for key, _ in leaves(against or {})}
     mine = _by_cell(claim, claim.of, runs, varied - named)
     if against is None:
-        beside: dict[tuple[str, ...], tuple[float | None, bool]] = dict.fromkeys(mine, (0.0, False))
+        beside: dict[tuple[str, ...], Bounded | None] = dict.fromkeys(mine, Bounded(0.0))
     else:
         others = _by_cell(claim, against, runs, varied - named)
         if any(mine.get(cell) is run for cell, run in others.items()):
             raise RunError(f"{claim.says}: a run stands beside itself: expected sides that share no run")
-        beside = {cell: figure_of(run, claim.metric) for cell, run in others.items()}
-    there: dict[tuple[str, ...], dict[str, tuple[float, float]]] = {}  # by setting, then by seed
-    bounds: dict[tuple[str, ...], tuple[bool, bool]] = {}
+        beside = {cell: _bounded(run, claim.metric) for cell, run in others.items()}
+    there: dict[tuple[str, ...], dict[str, tuple[Bounded, Bounded]]] = {}  # by setting, then by seed
     for cell, run in mine.items():
-        value, bound = figure_of(run, claim.metric)
-        other, other_bound = beside.get(cell, (None, False))
-        if value is not None and other is not None:
+        own, other = _bounded(run, claim.metric), beside.get(cell)
+        if own is not None and other is not None:
             seed, *setting = cell
-            there.setdefault(tuple(setting), {})[seed] = value, other
-            bounds[cell] = bound, other_bound
+            there.setdefault(tuple(setting), {})[seed] = own, other
     if not there:
         return None
     seeds, settings = _alike(there)
     pairs = {seed: [there[setting][seed] for setting in settings] for seed in seeds}
-    found = [bounds[seed, *setting] for seed in seeds for setting in settings]
-    ours_more, theirs_more = (any(side) for side in zip(*found, strict=True))
-    at_least, at_most = (ours_more, theirs_more) if claim.better == "more" else (theirs_more, ours_more)
-    leads = [sign * _mean(ours - theirs for ours, theirs in of_seed) for of_seed in pairs.values()]
-    mean, count = _mean(leads), len(leads)
-    half = None
-    if count > 1:
-        sd = math.sqrt(math.fsum((lead - mean) ** 2 for lead in leads) / (count - 1))
-        level = _ONE_SIDED / (max(1, len(claim.against)) if mean < 0.0 else 1)
-        half = float(scipy.special.stdtrit(count - 1, 1.0 - level)) * sd / math.sqrt(count)
-    both = [pair for of_seed in pairs.values() for pair in of_seed]
+    more = claim.better == "more"
+    leads = [
+        _mean([own.over(other) if more else other.over(own) for own, other in of_seed])
+        for of_seed in pairs.values()
+    ]
+    ours, theirs = zip(*(pair for of_seed in pairs.values() for pair in of_seed), strict=True)
     name = "0" if against is None else ", ".join(text(value) for _, value in leaves(against))
-    return Difference(
-        name,
-        mean,
-        half,
-        count,
-        _mean(ours for ours, _ in both),
-        _mean(other for _, other in both),
-        at_least,
-        at_most,
-    )
+    return Difference(name, tuple(leads), _mean(ours), _mean(theirs), max(1, len(claim.against)))
+
+
+def _bounded(run: FinishedRun, metric: str) -> Bounded | None:
+    value, bound = figure_of(run, metric)
+    return None if value is None else Bounded(value, bound)
 
 
 def _alike(
     there: Mapping[tuple[str, ...], Mapping[str, object]],
 ) -> tuple[list[str], list[tuple[str, ...]]]:
-    """Seeds and settings of which each has all of the other: of a sweep that has not ended, the choice with
-    two seeds or more that has the most pairs. Leads over other settings would be no draws of one figure."""
-    choices = []
-    for some in there.values():
-        settings = [setting for setting, seeds in there.items() if some.keys() <= seeds.keys()]
-        choices.append((list(some), settings))
-    return max(choices, key=lambda choice: (len(choice[0]) > 1, len(choice[0]) * len(choice[1])))
+    """Seeds and settings of which each has all of the other, sorted: of a sweep that has not ended, the
+    choice whose numbers let expect the shortest interval, t(n - 1) / sqrt(n m) of n seeds in m settings.
+    Leads over other settings would be no draws of one figure."""
+    order = sorted(there, key=lambda setting: (-len(there[setting]), setting))
+    seeds_of = [frozenset(there[setting]) for setting in order]
+    choices = {*seeds_of, *accumulate(seeds_of, frozenset.intersection)} - {frozenset()}
+
+    def expected(seeds: frozenset[str]) -> tuple[float, int, list[str]]:
+        settings, count = sum(seeds <= some for some in seeds_of), len(seeds)
+        student = float(scipy.special.stdtrit(count - 1, 1.0 - _ONE_SIDED)) if count > 1 else math.inf
+        return student / math.sqrt(count * settings), -settings, sorted(seeds)
+
+    seeds = min(choices, key=expected)
+    return sorted(seeds), sorted(setting for setting in there if seeds <= there[setting].keys())
 
 
 def _by_cell(
@@ -276,27 +333,36 @@ def _by_cell(
 
 def _worst(difference: Difference) -> tuple[int, float]:
     """The one that speaks most against the claim first."""
-    return list(ClaimVerdict).index(difference.verdict), difference.mean - (difference.half or 0.0)
+    return list(ClaimVerdict).index(difference.verdict), difference.lead.value - (difference.half or 0.0)
 
 
 def _lead(metric: str, difference: Difference) -> str:
     row = metric_of(metric)
     assert row is not None, metric
     scale, places, unit = (100.0, 1, " points") if row.share else (1.0, row.places, f" {row.unit}".rstrip())
-    bound = ("", "≥ ", "≤ ", "≷ ")[difference.at_least + 2 * difference.at_most]
+    mean = scale * difference.lead.value
     if difference.half is None:
-        return f"{bound}{scale * difference.mean:+,.{places}f}{unit}"
-    mean, half = scale * difference.mean, scale * difference.half
-    # What is printed must not touch 0 where the lead does not, nor the other way round.
-    while (round(half, places) < round(abs(mean), places)) != (half < abs(mean)) and places < _MOST_PLACES:
+        return f"{difference.lead.bound} {mean:+z,.{places}f}{unit}".lstrip()
+    half, none = scale * difference.half, scale * difference.rounding
+
+    def misleads() -> bool:
+        """The print touches 0 where the lead does not, or the other way round, or shows no scatter."""
+        touches = round(half, places) >= round(abs(mean), places)
+        return touches != (half + none >= abs(mean)) or (half > none and not round(half, places))
+
+    while misleads() and places < _MOST_PLACES:
         places += 1
-    return f"{bound}{mean:+,.{places}f} ± {half:,.{places}f}{unit}"
+    return f"{mean:+z,.{places}f} ± {half:,.{places}f}{unit}"
 
 
 def _cell(values: Mapping[str, Any], alike: set[str]) -> tuple[str, ...]:
     return (repr(values[_SEED]), *(repr(values.get(key)) for key in sorted(alike)))
 
 
-def _mean(values: Iterable[float]) -> float:
-    found = list(values)
-    return math.fsum(found) / len(found)
+def _mean(figures: Sequence[Bounded]) -> Bounded:
+    """A mean of figures of which one is a bound is one."""
+    return Bounded(
+        math.fsum(one.value for one in figures) / len(figures),
+        any(one.at_least for one in figures),
+        any(one.at_most for one in figures),
+    )

@@ -23,8 +23,8 @@ TABLES: Final = "tables.csv"
 #: When the runs behind the figures ended; no figure itself.
 RAN: Final = "ran.csv"
 _CLAIMS_HEAD: Final = (
-    "study", "scale", "claim", "outcome", "ours", "ours unit", "beside", "beside unit", "beside whom",
-    "lead bound", "lead", "lead ± (95 %)", "lead unit", "seeds",
+    "study", "scale", "claim", "outcome", "ours bound", "ours", "ours unit", "beside bound", "beside",
+    "beside unit", "beside whom", "lead bound", "lead", "lead ±", "lead unit", "seeds",
 )  # fmt: skip
 _TABLES_HEAD: Final = (
     "study", "scale", "table", "row", "column", "bound", "value", "±", "± of meters", "unit", "note",
@@ -32,7 +32,8 @@ _TABLES_HEAD: Final = (
 _RAN_HEAD: Final = ("study", "scale", "day (UTC)", "runs", "of")
 _HEADS: Final = {CLAIMS: _CLAIMS_HEAD, TABLES: _TABLES_HEAD, RAN: _RAN_HEAD}
 #: Columns that files of earlier versions lack.
-_LATER: Final = frozenset({"± of meters"})
+_LATER: Final = frozenset({"± of meters", "ours bound", "beside bound"})
+_RENAMED: Final = {"lead ± (95 %)": "lead ±"}
 _FIGURE: Final = re.compile(
     r"(?:(?P<bound>≥|≤|≷|>|not in) )?(?P<value>[+-]?[\d,]+(?:\.\d+)?(?:e[+-]?\d+)?|∞)"
     r"(?: ± (?P<half>[\d,.]+))?(?: \[± (?P<meters>[\d,.]+)\])?"
@@ -133,6 +134,7 @@ def kept_rows(folder: Path, name: str) -> Rows:
     if not path.is_file():
         return []
     head, *rows = read_rows(path) or [[]]
+    head = [_RENAMED.get(column, column) for column in head]
     expected = _HEADS[name]
     if missing := [column for column in expected if column not in head and column not in _LATER]:
         raise RunError(f"{path}: row 1: expected {', '.join(expected)}; there is no {', '.join(missing)}")
@@ -156,7 +158,8 @@ def _claim(row: Sequence[str]) -> list[str]:
     says, outcome, *cells, seeds = row
     ours, beside, lead = (CellParts.parse(cell) for cell in cells)
     return [
-        says, outcome, ours.value, ours.unit, beside.value, beside.unit, beside.note,
+        says, outcome, ours.bound, ours.value, ours.unit,
+        beside.bound, beside.value, beside.unit, beside.note,
         lead.bound, lead.value, lead.half, lead.unit, "" if seeds == NONE else seeds,
     ]  # fmt: skip
 

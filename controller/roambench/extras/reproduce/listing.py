@@ -28,7 +28,7 @@ def list_text(catalogue: Catalogue, kept: Path) -> str:
         lines.append(f"  {item.label}: {item.shows}" + (f"  [{item.study}]" if item.study else ""))
         ran = list(_ran(catalogue, item, kept))
         for one in ran:
-            counts = ", ".join(f"{count} {outcome}" for outcome, count in one["outcomes"].items())
+            counts = "; ".join(f"{count} {outcome}" for outcome, count in one["outcomes"].items())
             counts = counts or "curves and figures, no claim"
             when = f"{one['day']}{_part(one['runs'], one['of'])}"
             lines.append(f"      {one['scale']}, {when}: {counts}; data: {one['data']}")

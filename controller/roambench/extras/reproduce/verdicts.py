@@ -52,6 +52,8 @@ def page_text(folder: Path, catalogue: Catalogue) -> str:
 
 def _lines(folder: Path, catalogue: Catalogue) -> Iterator[str]:
     rows, tables = (kept_rows(folder, name) for name in (CLAIMS, TABLES))
+    says = {(study.name, claim.says) for study in catalogue.studies for claim in study.claims}
+    rows = [row for row in rows if (row[0], row[2]) in says]
     ran = {(row[0], row[1]): row[3:] for row in kept_rows(folder, RAN)}
     papers = {study.name: _paper(catalogue, study) for study in catalogue.studies}
     yield ""
@@ -60,7 +62,7 @@ def _lines(folder: Path, catalogue: Catalogue) -> Iterator[str]:
             ClaimVerdict(row[3]) for row in rows if row[1] == scale and papers.get(row[0], _OURS) != _OURS
         ]
         if verdicts:
-            parts = ", ".join(f"{verdicts.count(one)} {one}" for one in ClaimVerdict if one in verdicts)
+            parts = "; ".join(f"{verdicts.count(one)} {one}" for one in ClaimVerdict if one in verdicts)
             yield f"- At `{scale}`, {count(len(verdicts), 'claim')} of papers: {parts}."
     heading = ""
     for study in sorted(catalogue.studies, key=lambda one: papers[one.name] == _OURS):
@@ -103,16 +105,17 @@ def _commands(study: Study, rows: Rows, ran: Mapping[tuple[str, str], Sequence[s
 def _claim(claim: Claim, rows: Sequence[Sequence[str]]) -> Iterator[str]:
     tried = [row for row in rows if row[3] != ClaimVerdict.NOT_TRIED]
     for place, row in enumerate(tried or rows):
-        _, scale, says, kept, ours, unit, beside, _, whom, bound, lead, half, lead_unit, _ = row
+        _, scale, says, kept, least, ours, unit, other, beside, _, whom, bound, lead, half, lead_unit, _ = row
         outcome = ClaimVerdict(kept)
         first = cell(says) if place == 0 else f"at `{scale}`"
         if outcome is not ClaimVerdict.UNDECIDED and (why := _reason(claim, scale)):
             first += f" *({cell(why)})*"
-        pair = (f"{ours}, {beside}", unit, f"({cell(_rival(claim, whom))})")
+        own = _joined(least, ours)
+        pair = (f"{own}, {_joined(other, beside)}", unit, f"({cell(_rival(claim, whom))})")
         cells = (
             first,
             f"**{outcome}**" if outcome is ClaimVerdict.WRONG_SIGN else str(outcome),
-            _joined(*(pair if claim.against else (ours, unit))) if ours else NONE,
+            _joined(*(pair if claim.against else (own, unit))) if ours else NONE,
             _joined(bound, f"{lead} ± {half}" if half else lead, lead_unit),
         )
         yield f"| {' | '.join(cells)} |"
@@ -205,16 +208,23 @@ def _short(value: str, unit: str) -> tuple[str, str]:
 
 
 def _ratio(first: Mapping[str, str], second: Mapping[str, str]) -> str:
-    """The second setting's figure over the first's, for boards and work differ; the paper's in brackets; none
-    of a bound."""
+    """The second setting's figure over the first's, for boards and work differ, with the places that both
+    have; the paper's in brackets; none of a bound."""
 
     def over(of: str) -> str:
         above, below = (CellParts.parse(one.get(of, "")) for one in (second, first))
         if above.bound or below.bound or not above.value or not float(below.value or 0.0):
             return NONE
-        return f"{float(above.value) / float(below.value):.2f}"
+        ratio = float(above.value) / float(below.value)
+        unsure = (_rounding(above.value) + ratio * _rounding(below.value)) / float(below.value)
+        return f"{ratio:.{2 if 2.0 * unsure <= 0.01 else 1}f}"
 
     return f"{over('ours')} ({over('paper')})"
+
+
+def _rounding(value: str) -> float:
+    """Half of a figure's last place."""
+    return 0.5 * 10.0 ** -len(value.partition(".")[2])
 
 
 def _cells(rows: Rows, tables: Rows) -> Iterator[str]:
@@ -231,7 +241,8 @@ def _cells(rows: Rows, tables: Rows) -> Iterator[str]:
         paper = [of.get((said["data set"], data, k2)) for of in (ROUNDS, JOULES)]
         rounds, joules = (f" ({of[SYSTEMS.index(system)]:.4g})" if of else "" for of in paper)
         ended = [run for run in runs if run.get("rounds note") != _SO_FAR]
-        cost = _mean(ended, "J per client", 1)
+        least = "≥" if any(run.get("rounds bound") for run in ended) else ""
+        cost = _joined(least, _mean(ended, "J per client", 1))
         reached = (
             _joined(run.get("rounds bound", ""), run["rounds"], run.get("rounds note", "")) for run in runs
         )

@@ -165,7 +165,7 @@ def test_a_claim_compares_one_run_of_each_side_that_differ_only_in_what_both_nam
                     ]
                     assert len(theirs) <= 1, (study.name, one.claim.says)
                     pairs += [(runs[ours], runs[number]) for number in theirs]
-            for side, mean in enumerate((one.difference.ours, one.difference.theirs)):
+            for side, mean in enumerate((one.difference.ours.value, one.difference.theirs.value)):
                 figures = [figure_of(pair[side], one.claim.metric)[0] for pair in pairs]
                 assert mean == pytest.approx(sum(f for f in figures if f is not None) / len(pairs)), (
                     study.name,

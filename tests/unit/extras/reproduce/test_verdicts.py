@@ -64,11 +64,11 @@ rounds.cloud_every_steps = [2, 5]
 seeds = 1
 """
 HEADS = (
-    "study,scale,claim,outcome,ours,ours unit,beside,beside unit,beside whom,lead bound,lead,lead ± (95 %),"
-    "lead unit,seeds",
+    "study,scale,claim,outcome,ours bound,ours,ours unit,beside bound,beside,beside unit,beside whom,"
+    "lead bound,lead,lead ±,lead unit,seeds",
     "study,scale,table,row,column,bound,value,±,± of meters,unit,note",
 )
-CLAIM = "MOHAWK aggregates more,reproduced,2,,1,,hierfavg,,+1,0.5,,2"
+CLAIM = "MOHAWK aggregates more,reproduced,,2,,,1,,hierfavg,,+1,0.5,,2"
 STUDY = """\
 [[study]]
 name = "%s"
@@ -100,7 +100,7 @@ def test_the_kept_page_is_made_of_the_kept_claims_and_the_catalogue() -> None:
     page = page_text(KEPT, catalogue)
     assert page == (KEPT / "README.md").read_text("utf-8")
     assert "| wasted, J | 530.9 (2,690 kJ) | 1782.1 (6,893 kJ) | 3.36 (2.56) |" in page
-    assert "54.8, 167.0 (hierfavg)" in page
+    assert "50.1, ≥ 166.4 (macfl)" in page
     assert "94.7, 91.5 % (batch\\_size 16)" in page  # of one system on both sides
     kept = {(row[0], row[1], row[2]) for row in read_rows(KEPT / "claims.csv")[1:]}
     for study in catalogue.studies:
@@ -210,6 +210,51 @@ def test_measured_figures_beside_the_papers_have_what_their_meters_may_have_wron
     ]
 
 
+def test_places_of_a_ratio_are_those_that_both_figures_have(tmp_path: Path) -> None:
+    """14.0 of 14.1 may be all of 0.986 to 1.0."""
+    row = "one,small,Our figures beside the paper's,Table 1; systems"
+    pairs = {("14.1", "14.0"): "1.0", ("7.0", "8.4"): "1.2", ("41.4", "60.8"): "1.47", ("9.0", "0.0"): "0.0"}
+    for ours, ratio in pairs.items():
+        (tmp_path / "sweep.toml").write_text(SWEEP)
+        (tmp_path / "reproduction.toml").write_text(STUDY % ("one", 1, 1, "one"))
+        (tmp_path / "claims.csv").write_text(f"{HEADS[0]}\none,small,{CLAIM}\n")
+        cells = [
+            f"{row} {system}; MNIST; wasted share,{column},,{value},,,%,"
+            for system, own in zip(("mohawk", "hierfavg"), ours, strict=True)
+            for column, value in (("ours", own), ("paper", "10"))
+        ]
+        cells += [
+            f"{row} mohawk; MNIST; consumed j,paper,,10,,,J,"
+        ]  # so that there is a column for each setting
+        (tmp_path / "tables.csv").write_text("\n".join([HEADS[1], *cells]) + "\n")
+        page = page_text(tmp_path, read_catalogue(tmp_path / "reproduction.toml"))
+        assert f"| {ratio} (1.0) |" in page
+
+
+def test_a_bound_stays_one_and_a_claim_that_the_catalogue_no_longer_has_is_not_counted(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "sweep.toml").write_text(SWEEP)
+    (tmp_path / "reproduction.toml").write_text(STUDY % ("one", 1, 1, "one"))
+    bound = "MOHAWK aggregates more,reproduced,≥,2,km,≥,1,km,hierfavg,≷,+1,,km,2"
+    gone = CLAIM.replace("MOHAWK", "FedMes")
+    (tmp_path / "claims.csv").write_text(f"{HEADS[0]}\none,small,{bound}\none,small,{gone}\n")
+    page = page_text(tmp_path, read_catalogue(tmp_path / "reproduction.toml"))
+    assert "- At `small`, 1 claim of papers: 1 reproduced.\n" in page
+    assert "| reproduced | ≥ 2, ≥ 1 km (hierfavg) | ≷ +1 km |\n" in page
+
+
+def test_kept_claims_of_earlier_versions_have_todays_columns(tmp_path: Path) -> None:
+    head = (
+        "study,scale,claim,outcome,ours,ours unit,beside,beside unit,beside whom,lead bound,lead,"
+        "lead ± (95 %),lead unit,seeds"
+    )
+    old = "one,small,MOHAWK aggregates more,so it is,2,km,1,km,hierfavg,,+1,0.5,,2"
+    (tmp_path / "claims.csv").write_text(f"{head}\n{old}\n")
+    today = "one,small,MOHAWK aggregates more,reproduced,,2,km,,1,km,hierfavg,,+1,0.5,,2"
+    assert kept_rows(tmp_path, "claims.csv") == [today.split(",")]
+
+
 def test_words_around_the_verdicts_stay_or_the_page_is_refused(tmp_path: Path) -> None:
     (tmp_path / "sweep.toml").write_text(SWEEP)
     (tmp_path / "reproduction.toml").write_text(STUDY % ("one", 1, 1, "one"))
@@ -238,7 +283,7 @@ def test_words_around_the_verdicts_stay_or_the_page_is_refused(tmp_path: Path) -
     [
         ("claims.csv", f"{HEADS[0]}\none,small,{CLAIM.replace('reproduced', 'yes')}\n",
          "row 2: outcome: expected one of .*reproduced.*, got yes"),
-        ("claims.csv", f"{HEADS[0]}\none,small\n", "row 2: expected 14 cells, got 2"),
+        ("claims.csv", f"{HEADS[0]}\none,small\n", "row 2: expected 16 cells, got 2"),
         ("ran.csv", "study,scale,day (UTC)\none,small,2026-11-28\n",
          r"row 1: expected study, scale, day \(UTC\), runs, of; there is no runs, of"),
         ("ran.csv", "study,scale,day (UTC),runs,of\n\n", "row 2: expected 5 cells, got 0"),
