@@ -21,7 +21,8 @@ from roambench.runs.info import RunState
 from roambench.runs.settings import SEED, SYSTEM, named, setting, varying
 
 #: The quantities by which settings are compared, behind those that their runs are judged by.
-_COMPARED: Final = ("rounds_to_threshold", "wasted_share", "consumed_j", "wasted_j", "whole_run_j")
+_TO_THRESHOLD: Final = "rounds_to_threshold"
+_COMPARED: Final = (_TO_THRESHOLD, "wasted_share", "consumed_j", "wasted_j", "whole_run_j")
 
 
 @dataclass(frozen=True)
@@ -86,12 +87,13 @@ class Settings:
 @dataclass(frozen=True)
 class Best:
     """The setting with the best mean of a quantity; `beside`: its improvement over every other one, from
-    pairs of one seed, with intervals that hold for all pairs of settings together."""
+    pairs of one seed, with intervals that hold for all pairs of settings together. Settings in which a run
+    never reached the threshold have no mean of the rounds until then."""
 
     quantity: Quantity
     setting: RepeatedSetting
     beside: tuple[tuple[RepeatedSetting, Improvement], ...]
-    without: int = 0  # settings that have no such value
+    without: int = 0  # settings that have no such mean
 
     @property
     def sentence(self) -> str:
@@ -107,11 +109,14 @@ class Best:
         if len(unsure) == len(self.beside):
             return f"{heading}: not resolved; {self.setting.name} has the best mean, {mean}."
         if not unsure:
-            sure = f"surely better than {'the' if len(self.beside) == 1 else 'each of the'} {others}"
+            each = "the other setting" if len(self.beside) == 1 else f"each of the {others}"
+            sure = f"surely better than {each}"
         else:
             few = ", ".join(unsure[:3]) + (f" and {len(unsure) - 3} more" if len(unsure) > 3 else "")
             sure = f"surely better than {len(self.beside) - len(unsure)} of the {others}"
             sure += f", not resolved from {few}"
+        if self.without and self.quantity.name == _TO_THRESHOLD:
+            sure += f"; not every run of {count(self.without, 'more setting')} reached it"
         return f"{heading}: {self.setting.name} is best with {mean}; {sure}."
 
 
@@ -172,7 +177,13 @@ def _figures(run: RunSummary, judged: Iterable[Quantity]) -> dict[str, Energy | 
 
 
 def _best(quantity: Quantity, rows: Sequence[RepeatedSetting]) -> Best | None:
-    means = [(mean, row) for row in rows if (mean := row.spread(quantity).mean) is not None]
+    # The rounds of those runs alone that reached it would favour a setting that seldom does.
+    whole = [
+        row
+        for row in rows
+        if quantity.name != _TO_THRESHOLD or all(_TO_THRESHOLD in figures for figures in row.figures)
+    ]
+    means = [(mean, row) for row in whole if (mean := row.spread(quantity).mean) is not None]
     if len(means) < 2 or not quantity.better:
         return None
     choose = max if quantity.better == "higher" else min

@@ -18,7 +18,7 @@ from roambench.report.figures.settings import settings_charts
 from roambench.report.pages.page import footer_of
 from roambench.report.quantities import QUANTITIES
 from roambench.report.report import report
-from roambench.report.settings import settings_of
+from roambench.report.settings import RepeatedSetting, _best, settings_of
 from roambench.report.summaries.report_flags import shared_flags
 from roambench.report.table import ReportTable
 from roambench.report.tables.settings import latex, pairs_table, settings_csv, settings_table
@@ -95,10 +95,30 @@ def test_a_setting_has_the_means_of_its_seeds_and_the_best_is_found_by_pairs(gri
 
 
 def test_of_settings_that_never_reach_a_threshold_nothing_is_said(grid: Path) -> None:
+    """Two reach it, one of them in two seeds of three."""
     found = settings_of(report(runs_at([grid])).summaries)
-    rounds = next(best for best in found.best if best.quantity.name == "rounds_to_threshold")
-    assert rounds.sentence == (
-        "Rounds to threshold: the 2 settings that have one have the same mean, 1.0 ± 0.0."
+    assert "rounds_to_threshold" not in {best.quantity.name for best in found.best}
+
+
+def test_a_setting_that_seldom_reaches_a_threshold_is_not_the_fastest(grid: Path) -> None:
+    """The second is there after one round in two seeds, and never in the third."""
+    runs = settings_of(report(runs_at([grid])).summaries).rows[1].runs
+    rounds = {"a": (2.0, 2.0, 3.0), "b": (1.0, 1.0, None), "c": (7.0, 7.0, 9.0)}
+    rows = [
+        RepeatedSetting(
+            name,
+            {},
+            runs,
+            3,
+            tuple({} if value is None else {"rounds_to_threshold": value} for value in found),
+        )
+        for name, found in rounds.items()
+    ]
+    best = _best(QUANTITIES["rounds_to_threshold"], rows)
+    assert best is not None
+    assert best.sentence == (
+        "Rounds to threshold: a is best with 2.3 ± 1.4; surely better than the other setting; "
+        "not every run of 1 more setting reached it."
     )
 
 

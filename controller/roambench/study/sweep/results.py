@@ -10,7 +10,7 @@ from typing import Any
 from roambench.energy.ledger import Basis
 from roambench.report.improvement import Improvement, Measured, improvement
 from roambench.report.spread import Spread, spread_of
-from roambench.study.sweep.metrics import is_of_task, metric_of
+from roambench.study.sweep.metrics import accuracy_in, is_of_task, metric_of
 from roambench.study.sweep.points import Point
 from roambench.study.sweep.sweep_folder import PointEnd
 
@@ -95,18 +95,13 @@ def _factors(
     metrics: Sequence[str],
 ) -> dict[str, Improvement]:
     """Return the factors of costs, from pairs of sure runs with one seed: the mean ratio of ours to the
-    usual. Where runs stop at a threshold, those that never reached it are in no pair."""
-    ours, theirs = (
-        {
-            point.seed: outcome
-            for point, outcome in side
-            if outcome is not None
-            and outcome.finished
-            and not outcome.doubts
-            and not (point.experiment.rounds.stop_at_threshold and outcome.figure("threshold_step") is None)
-        }
+    usual. A cost up to an accuracy that one of the runs never reached has none: pairs of those that did would
+    favour the side that seldom does."""
+    sure = [
+        [(point, one) for point, one in side if one is not None and one.finished and not one.doubts]
         for side in (members, usual)
-    )
+    ]
+    ours, theirs = ({point.seed: one for point, one in side} for side in sure)
     found = {}
     for name in metrics:
         metric = metric_of(name)
@@ -116,11 +111,21 @@ def _factors(
             if seed in theirs
         ]
         both = [(a, b) for a, b in pairs if a is not None and b is not None]
-        if both and metric is not None and metric.better == "lower" and not metric.share:
-            factor = improvement(both, "lower")
-            if factor.factor is not None:
-                found[name] = factor
+        if not both or metric is None or metric.better != "lower" or metric.share:
+            continue
+        cut_off = any(_never_reached(point, one, name) for side in sure for point, one in side)
+        factor = improvement(both, "lower")
+        if factor.factor is not None and not cut_off:
+            found[name] = factor
     return found
+
+
+def _never_reached(point: Point, outcome: PointEnd, name: str) -> bool:
+    """True if a run's cost is only a bound, or not there, as the run never reached the accuracy."""
+    reached = outcome.figure("threshold_step") is not None
+    if point.experiment.rounds.stop_at_threshold and not reached:
+        return True
+    return outcome.figure(name) is None and (accuracy_in(name) is not None or not reached)
 
 
 def _measured(outcome: PointEnd, name: str) -> Measured | None:
