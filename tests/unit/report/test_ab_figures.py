@@ -88,6 +88,18 @@ def test_a_figure_that_some_pairs_lack_says_so(hand_made: Callable[..., Path]) -
     assert table.partly == (("used for learning up to the threshold, J", 1),)
 
 
+def test_what_it_took_to_a_threshold_that_a_run_never_reached_is_not_compared(
+    hand_made: Callable[..., Path],
+) -> None:
+    a = ended(report([hand_made()]).summaries[0])
+    never = replace(a, figures={n: found for n, found in a.figures.items() if "threshold" not in n})
+    table = ab_table(2, {("A", 1): a, ("B", 1): a, ("A", 2): never, ("B", 2): a})
+    names = {row.compared.name for row in table.rows}
+    assert not {name for name in names if "to_threshold" in name}
+    assert "final_accuracy" in names
+    assert ("rounds to threshold", 1) in table.partly
+
+
 def test_metrics_of_a_tasks_own_stand_in_accuracys_place_each_better_in_its_own_direction(
     hand_made: Callable[..., Path], tmp_path: Path
 ) -> None:

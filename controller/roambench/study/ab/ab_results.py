@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from roambench.report.improvement import Improvement, improvement
 from roambench.report.quantities import Quantity
@@ -11,6 +12,7 @@ from roambench.study.ab.ab_figures import compared_in, figures_of
 from roambench.study.ab.ab_plan import ArmName
 from roambench.study.sweep.sweep_folder import PointEnd
 
+_TO_THRESHOLD: Final = "to_threshold"
 #: (arm, pair) -> the run that finished.
 Ended = Mapping[tuple[ArmName, int], PointEnd]
 
@@ -25,7 +27,9 @@ class PairedFigure:
 
 @dataclass(frozen=True, slots=True)
 class AbTable:
-    """`rows` in the order of `compared_in`; `partly`: figures that some pairs lack, how many have them."""
+    """`rows` in the order of `compared_in`; `partly`: figures that some pairs lack, how many have them. What
+    it took to a threshold is no row where a run never reached it: the quick runs alone would favour the arm
+    that seldom does."""
 
     pairs: int
     whole_pairs: int
@@ -42,6 +46,7 @@ def ab_table(pairs: int, ended: Ended) -> AbTable:
     whole = [pair for pair in range(1, pairs + 1) if ("A", pair) in ended and ("B", pair) in ended]
     rows, partly = [], []
     figures = {place: figures_of(run) for place, run in ended.items()}
+    all_there = all(f"rounds_{_TO_THRESHOLD}" in figures[arm, pair] for arm in ("A", "B") for pair in whole)
     for compared in compared_in(ended.values()):
         both = [
             (figures["A", pair][compared.name], figures["B", pair][compared.name])
@@ -50,7 +55,8 @@ def ab_table(pairs: int, ended: Ended) -> AbTable:
         ]
         if not both or not compared.better:
             continue
-        rows.append(PairedFigure(compared, improvement(both, compared.better)))
         if len(both) < len(whole):
             partly.append((compared.title, len(both)))
+        if _TO_THRESHOLD not in compared.name or all_there:
+            rows.append(PairedFigure(compared, improvement(both, compared.better)))
     return AbTable(pairs, len(whole), tuple(rows), tuple(partly))

@@ -114,7 +114,12 @@ def _notes(table: AbTable, starts: dict[tuple[ArmName, int], Cooled]) -> list[st
     notes = []
     if table.whole_pairs < table.pairs:
         notes.append(f"{table.whole_pairs} of {table.pairs} pairs are whole; the others do not count")
-    notes += [f"{title}: only {count} pairs have it" for title, count in table.partly]
+    compared = {row.compared.title for row in table.rows}
+    notes += [
+        f"{title}: {count} of {table.whole_pairs} pairs have it"
+        + ("" if title in compared else ": not compared")
+        for title, count in table.partly
+    ]
     not_cooled: dict[str, list[str]] = {}
     for (arm, pair), cooled in starts.items():
         if cooled.note:
