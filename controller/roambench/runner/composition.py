@@ -11,7 +11,6 @@ from rich.console import Console
 
 from roambench.contract.errors import PluginError
 from roambench.experiment.sections import Experiment
-from roambench.learning.datasets.catalogue import require_files
 from roambench.mobility.files import write_trace
 from roambench.report.run_figures import write_figures
 from roambench.runner.bench_options import USUAL, BenchOptions
@@ -27,6 +26,7 @@ from roambench.runner.screen import RUN_PHASES, phase, say
 from roambench.runner.stopping import STOPPING, run_async
 from roambench.runner.system_runs.system_run import World
 from roambench.runner.system_runs.table import world_of
+from roambench.runner.world import require_data
 from roambench.runs.groups import Group, latest_group, new_group
 
 #: Seconds that the unfinished systems of an experiment need a fleet; with some hosts and tags of a bench.
@@ -62,9 +62,8 @@ def run_experiment(
     the systems. After a KeyboardInterrupt the run folder can be read.
     """
     place = place_of(experiment, fleet, bench)
-    learning = experiment.learning
-    if place.kind.trains and not learning.task and not learning.download:
-        require_files(learning.dataset, Path(learning.data_path) if learning.data_path else None)
+    if place.kind.trains:
+        require_data(experiment)
     last = None if fresh else latest_group(runs_dir, experiment.name)
     report = functools.partial(say, console)
     left = unfinished(place, last, report) if last is not None else Unfinished({}, {})

@@ -24,7 +24,7 @@ from roambench.contract.program_spec import ProgramSpec
 from roambench.contract.table import Table
 from roambench.experiment.learning_section import SyntheticSection
 from roambench.experiment.sections import DEFAULT_APS, Experiment, TraceSection
-from roambench.learning.datasets.catalogue import drawn_subset
+from roambench.learning.datasets.catalogue import drawn_subset, require_files
 from roambench.learning.datasets.dataset import Dataset
 from roambench.learning.datasets.synthetic import load_synthetic
 from roambench.learning.local_algorithms import local_algorithm
@@ -171,6 +171,13 @@ def generated(section: TraceSection, seed: int) -> Trace:
     the first, what lies outside may be left out."""
     first = range(section.offset, section.offset + section.steps) if section.window == "first" else None
     return GENERATORS.load(section.generator).generate(seed, section.parameters, first)
+
+
+def require_data(experiment: Experiment) -> None:
+    """ConfigError for files of the experiment's data set that are missing and that no run is to fetch."""
+    learning = experiment.learning
+    if not learning.task and not learning.download:
+        require_files(learning.dataset, Path(learning.data_path) if learning.data_path else None)
 
 
 def learning_task_of(experiment: Experiment, devices: int) -> LearningTask:

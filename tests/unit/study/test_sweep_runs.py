@@ -15,7 +15,11 @@ import pytest
 from forked_commands import roambench, started
 from roambench.mobility.files import write_trace
 from roambench.runs.lock import is_held
+from roambench.study.sweep.metrics import METRICS
+from roambench.study.sweep.points import points_of
 from roambench.study.sweep.pool import _MEETING, _POINT, _TRAINING
+from roambench.study.sweep.sweep_file import read_sweep
+from roambench.study.sweep.sweep_folder import PointEnd, SweepFolder, write_outcome
 from samples import sampled
 from small_traces import two_walks
 
@@ -189,6 +193,36 @@ def test_ctrl_c_stops_the_points_and_leaves_a_sweep_that_goes_on(tmp_path: Path,
         )  # in good order, not killed
         assert not is_held(run.parents[1] / "lock")
     assert not is_held(tmp_path / "o" / "lock")
+    # Which runs it is of stands there from its beginning on.
+    table = json.loads((tmp_path / "o" / "table.json").read_text())
+    assert [point["state"] for point in table["points"]] == ["open", "open"]
+
+
+def test_data_sets_and_traces_that_are_missing_are_told_once_before_anything_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ROAMBENCH_DATA", str(tmp_path / "data"))
+    (tmp_path / "words.md").write_text("no trace\n")
+    (tmp_path / "tiny.toml").write_text(TINY)
+    (tmp_path / "s.toml").write_text(
+        'experiment = "tiny.toml"\n[grid]\nlearning.dataset = ["digits", "mnist"]\nseeds = 2\n'
+    )
+    for more in (["--check"], ["--check", "--json"], []):
+        refused = sweep("s.toml", "-o", "o", "--trace", "words.md", *more, cwd=tmp_path)
+        assert refused.returncode == 2
+        *files, way, trace = refused.stderr.splitlines()
+        assert len(files) == 4
+        assert all(": missing MNIST file" in line for line in files)
+        assert "learning.download=true fetches it (--set)" in way
+        assert "words.md: expected a trace (Parquet)" in trace
+    assert not (tmp_path / "o" / "points").exists()
+    # Only what is open needs them.
+    folder = SweepFolder(tmp_path / "o")
+    for point in points_of(read_sweep(tmp_path / "s.toml")):
+        if point.experiment.learning.dataset == "mnist":
+            write_outcome(folder.prepare(point, 1), PointEnd(point.key, dict.fromkeys(METRICS)))
+    checked = sweep("s.toml", "-o", "o", "--check", cwd=tmp_path)
+    assert "2 finished already, 2 to run" in checked.stdout, checked.stderr
 
 
 def test_a_second_ctrl_c_leaves_a_point_that_does_not_stop(tmp_path: Path) -> None:

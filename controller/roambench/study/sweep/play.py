@@ -21,6 +21,7 @@ from roambench.study.campaign.campaign import Campaign, CampaignOptions, campaig
 from roambench.study.campaign.campaign_log import CampaignEvent, CampaignRow
 from roambench.study.campaign.cooling import Thermometer
 from roambench.study.sweep.campaign_point import CampaignPoint, ended_of, is_done
+from roambench.study.sweep.inputs import refuse_absent_inputs
 from roambench.study.sweep.points import Point
 from roambench.study.sweep.pool import Listener, forks_of, run_points
 from roambench.study.sweep.sweep_folder import PointEnd, SweepFolder
@@ -45,8 +46,8 @@ def play(
     `conclude`. One at a time they are a `campaign`, on a bench under its lease from the first to the last.
 
     `what`: the study's name in its log and its lease. `begin` is called with the points to run. `server`
-    forks points of other studies, too. RunError where another process plays in this folder;
-    KeyboardInterrupt leaves what finished.
+    forks points of other studies, too. ConfigError where a data set or a trace of theirs is missing, RunError
+    where another process plays in this folder; KeyboardInterrupt leaves what finished.
     """
     fleet, report = points[0].fleet, partial(say, console)
 
@@ -60,6 +61,7 @@ def play(
         folder.rename_of_fewer_keys(points)
         folder.put_aside_of_other_inputs(points, report)
         todo = left()
+        refuse_absent_inputs(todo)
         begin(todo)
         with campaign_in(
             folder.path,

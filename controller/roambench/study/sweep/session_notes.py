@@ -30,12 +30,16 @@ def command_of(sweep: SweepFile, jobs: int) -> str:
     """Return the command for another folder: files outside the sweep's folder by their name alone."""
     elsewhere = sweep.path.is_absolute() or ".." in sweep.path.parts
     words = ["roambench", "sweep", sweep.path.name if elsewhere else sweep.path.as_posix()]
-    if sweep.trace_file is not None:
-        words += ["--trace", sweep.trace_file.name]
+    return shlex.join([*words, *options_of(sweep), "--jobs", str(jobs)])
+
+
+def options_of(sweep: SweepFile) -> list[str]:
+    """The command's words that change the sweep's points, in the same manner."""
+    words = [] if sweep.trace_file is None else ["--trace", sweep.trace_file.name]
     for override in sweep.overrides:
         key, _, value = override.partition("=")
         words += ["--set", f"{key}={_without_folders(value)}"]
-    return shlex.join([*words, "--jobs", str(jobs)])
+    return words
 
 
 def machine() -> str:

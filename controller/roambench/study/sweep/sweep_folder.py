@@ -165,8 +165,9 @@ class SweepFolder:
         return self.path / "points" / point.folder_name
 
     def outcome_of(self, point: Point) -> PointEnd | None:
-        """None while the point has not ended, or for a result that cannot be read: it is then run again."""
-        return read_outcome(self.folder_of(point), point.key)
+        """None while the point has not ended, or where its result or, of a finished one, its description
+        cannot be read: it is then run again."""
+        return described_outcome(self.folder_of(point), point.key)
 
     def tries_of(self, point: Point) -> list[PointEnd]:
         """Return how the point's tries ended that counted, the latest last."""
@@ -268,6 +269,15 @@ def read_outcome(folder: Path, key: str) -> PointEnd | None:
     found = kept_in(PointEnd, folder / "result.json")
     if found is None or found.key != key or (found.finished and found.figures.keys() < METRICS.keys()):
         return None  # made by a version that knew fewer metrics
+    return found
+
+
+def described_outcome(folder: Path, key: str) -> PointEnd | None:
+    """The outcome in a point's folder; None, too, for a finished one without a readable `point.json`."""
+    found = read_outcome(folder, key)
+    if found is not None and found.finished:
+        described = kept_in(PointFile, folder / "point.json")
+        return found if described is not None and described.key == key else None
     return found
 
 

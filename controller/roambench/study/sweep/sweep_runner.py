@@ -13,14 +13,23 @@ from roambench.fleet.fork_server import ForkServer
 from roambench.runner.bench_options import BenchOptions
 from roambench.runner.screen import SWEEP_PHASES, in_any_case, phase, print_json, say
 from roambench.study.campaign.campaign import ONE_TRY, CampaignOptions
+from roambench.study.sweep.inputs import refuse_absent_inputs
 from roambench.study.sweep.metrics import usual
 from roambench.study.sweep.play import play
 from roambench.study.sweep.points import Point, own_metrics, points_of, rows_beside
-from roambench.study.sweep.results import table_of
+from roambench.study.sweep.results import SweepTable, table_of
 from roambench.study.sweep.results_files import print_table, sweep_document, write_results
 from roambench.study.sweep.session_notes import note_session
 from roambench.study.sweep.sweep_file import SweepFile
-from roambench.study.sweep.sweep_folder import SweepFolder
+from roambench.study.sweep.sweep_folder import PointEnd, SweepFolder
+
+
+class RunsFailed(RunError):
+    """Some runs of a sweep failed; the table is of the others."""
+
+
+class NothingFinished(RunError):
+    """No run of a sweep has ended."""
 
 
 def run_sweep(
@@ -39,8 +48,8 @@ def run_sweep(
     table. One at a time they are a `campaign`, on a `bench` under its lease from the first to the last.
     A `server` forks points of other sweeps, too.
 
-    Raises ConfigError before anything runs, RunError at the end if points failed (they are tried again
-    next time) or if another process runs this sweep. KeyboardInterrupt leaves what finished.
+    Raises ConfigError before anything runs, RunsFailed at the end if points failed (they are tried again
+    next time), RunError if another process runs this sweep. KeyboardInterrupt leaves what finished.
     """
     points = points_of(sweep)
     rows_beside(sweep, points)
@@ -50,6 +59,8 @@ def run_sweep(
         phase(console, 2, SWEEP_PHASES, f"run {_counted(points, len(todo), min(jobs, len(todo)))}")
         if todo:
             note_session(folder, sweep, jobs=jobs)
+            table, outcomes = _tabled(sweep, points, folder)
+            write_results(folder, table, points, outcomes)  # of which runs it is, should it not end
 
     def conclude() -> None:
         phase(console, SWEEP_PHASES, SWEEP_PHASES, "table")
@@ -70,11 +81,12 @@ def run_sweep(
 
 def tabulate(sweep: SweepFile, *, out: Path, console: Console) -> None:
     """Write and print the table of what there is; nothing is run. Folders that an older version named get
-    their names."""
+    their names. NothingFinished where there is nothing, RunsFailed as `run_sweep`."""
     points, folder = points_of(sweep), SweepFolder(out)
-    if not out.is_dir():
-        raise RunError(f"{out}: no run of this sweep has finished")
-    folder.rename_of_fewer_keys(points)
+    if out.is_dir():
+        folder.rename_of_fewer_keys(points)
+    if not any(map(folder.outcome_of, points)):
+        raise NothingFinished(f"{out}: no run of this sweep has finished")
     _conclude(sweep, points, folder, console, write=True, as_json=False)
 
 
@@ -90,6 +102,11 @@ def check_sweep(sweep: SweepFile, *, out: Path, console: Console, as_json: bool 
     beside = rows_beside(sweep, points)
     folder = SweepFolder(out)
     outcomes = [folder.outcome_of(point) for point in points]
+    refuse_absent_inputs(
+        point
+        for point, outcome in zip(points, outcomes, strict=True)
+        if outcome is None or not outcome.finished
+    )
     if as_json:
         print_json(
             sweep_document(folder, table_of(points, outcomes, sweep.metrics, beside), points, outcomes)
@@ -121,9 +138,7 @@ def _conclude(
     write: bool,
     as_json: bool,
 ) -> None:
-    outcomes = [folder.outcome_of(point) for point in points]
-    metrics = sweep.metrics or usual(own_metrics(points))
-    table = table_of(points, outcomes, metrics, rows_beside(sweep, points))
+    table, outcomes = _tabled(sweep, points, folder)
     with in_any_case(console):
         if as_json:
             print_json(sweep_document(folder, table, points, outcomes))
@@ -138,4 +153,12 @@ def _conclude(
         if outcome is not None and not outcome.finished
     ]
     if failed:
-        raise RunError("\n".join([*failed, f"{len(failed)} of {len(points)} runs failed"]))
+        raise RunsFailed("\n".join([*failed, f"{len(failed)} of {len(points)} runs failed"]))
+
+
+def _tabled(
+    sweep: SweepFile, points: Sequence[Point], folder: SweepFolder
+) -> tuple[SweepTable, list[PointEnd | None]]:
+    outcomes = [folder.outcome_of(point) for point in points]
+    metrics = sweep.metrics or usual(own_metrics(points))
+    return table_of(points, outcomes, metrics, rows_beside(sweep, points)), outcomes
