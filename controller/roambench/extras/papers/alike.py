@@ -17,8 +17,16 @@ _MOST_SHOWN: Final = 5
 
 
 def taken_together(folders: Sequence[Path]) -> list[FinishedRun]:
-    """The finished runs of these sweeps, a run that stands in two of them once."""
-    runs = [run for folder in folders for run in finished_runs(folder)]
+    """The finished runs of these sweeps, a run that stands in two of them once. RunError names each folder
+    that has none."""
+    runs, problems = list[FinishedRun](), list[str]()
+    for folder in folders:
+        try:
+            runs += finished_runs(folder)
+        except RunError as error:
+            problems.append(str(error))
+    if problems:
+        raise RunError("\n".join(problems))
     return list({run.outcome.key: run for run in runs}.values())
 
 

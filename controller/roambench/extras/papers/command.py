@@ -58,7 +58,7 @@ def results(
     """
     import sys
 
-    from roambench.extras.papers.finished_runs import doubtful
+    from roambench.extras.papers.finished_runs import doubtful, unfinished
     from roambench.extras.papers.mohawk_page import mohawk_page
     from roambench.extras.papers.peer_page import peer_page
     from roambench.report.console import print_table
@@ -75,6 +75,8 @@ def results(
         page = peer_page(sweeps, paper.value, title=heading, curves_name=curves.name)
     for doubt in (doubt for folder in sweeps for doubt in doubtful(folder)):
         print(f"left out: {doubt}", file=sys.stderr)
+    for sentence in filter(None, map(unfinished, sweeps)):
+        print(sentence, file=sys.stderr)
     if as_json:
         print_json(page.document())
     elif out is None:

@@ -54,7 +54,9 @@ class Claim(Section):
         default=list(Scale), description="Scales whose runs say something of it; default: all."
     )
     why: dict[_ScaleKey, str] = Field(
-        default={}, description="The likely reason where it is not reproduced, at each scale."
+        default={},
+        description="The likely reason where it is not reproduced, at each scale; pages have it where the "
+        "claim is reversed or fitted.",
     )
 
 
@@ -112,20 +114,27 @@ class Catalogue(Section):
     items: list[Item] = Field(alias="item", description="Tables and figures of the papers.")
 
     def study(self, name: str) -> Study:
-        """The study of this name; ConfigError lists those there are."""
-        found = next((study for study in self.studies if study.name == name), None)
-        if found is None:
-            names = [study.name for study in self.studies]
+        """The study of this name; ConfigError as `chosen`."""
+        return self.chosen([name])[0]
+
+    def chosen(self, names: Sequence[str]) -> list[Study]:
+        """The studies of these names, each once; ConfigError for other names lists those there are."""
+        there = {study.name: study for study in self.studies}
+        names = list(dict.fromkeys(names))
+        if unknown := [name for name in names if name not in there]:
+            known = list(there)
             raise ConfigError(
-                [f"no study {name!r}: expected one of {', '.join(names)}{did_you_mean(name, names)}"]
+                [
+                    f"no study {name!r}: expected one of {', '.join(known)}{did_you_mean(name, known)}"
+                    for name in unknown
+                ]
             )
-        return found
+        return [there[name] for name in names]
 
     def only(self, names: Sequence[str]) -> Catalogue:
-        """The same of these studies and what they answer for; ConfigError as in `study`."""
-        studies = [self.study(name) for name in names]
+        """The same of these studies and what they answer for; ConfigError as `chosen`."""
         items = [item for item in self.items if item.study in names]
-        return self.model_copy(update={"studies": studies, "items": items})
+        return self.model_copy(update={"studies": self.chosen(names), "items": items})
 
 
 def read_catalogue(path: Path = CATALOGUE) -> Catalogue:

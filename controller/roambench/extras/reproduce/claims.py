@@ -54,6 +54,11 @@ class ClaimVerdict(StrEnum):
     REPRODUCED = "reproduced"
     NOT_TRIED = "not tried"
 
+    @property
+    def has_reason(self) -> bool:
+        """Return whether the catalogue's likely reason fits: a claim was tested and not reproduced."""
+        return self in (ClaimVerdict.WRONG_SIGN, ClaimVerdict.FITTED)
+
     @classmethod
     def _missing_(cls, value: object) -> ClaimVerdict | None:
         """Words of earlier versions, which a folder of kept claims may have beside today's."""

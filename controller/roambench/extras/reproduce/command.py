@@ -10,7 +10,8 @@ import typer
 
 from roambench.cli.common_options import JsonOption, with_progress
 from roambench.cli.run import SetOption
-from roambench.extras.reproduce.scale import CATALOGUE, KEPT, Scale
+from roambench.contract.errors import ConfigError, RunError
+from roambench.extras.reproduce.scale import CATALOGUE, KEPT, PAGES, RUNS, Scale
 
 
 def register(app: typer.Typer) -> None:
@@ -34,10 +35,8 @@ def reproduce(
     jobs: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Runs at a time; default: one per core.")
     ] = None,
-    out: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Where runs go.")] = Path(
-        "runs/reproduce"
-    ),
-    pages: Annotated[Path, typer.Option(metavar="DIR", help="Where pages go.")] = Path("build/results"),
+    out: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Where runs go.")] = RUNS,
+    pages: Annotated[Path, typer.Option(metavar="DIR", help="Where pages go.")] = PAGES,
     verdicts: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Renew the verdicts and CSV files there, such as docs/results."),
@@ -73,6 +72,25 @@ def reproduce(
 
     known = read_catalogue(catalogue)
     if list_:
+        given = {
+            "--scale": scale is not Scale.SMALL,
+            "--jobs": jobs is not None,
+            "--output": out != RUNS,
+            "--pages": pages != PAGES,
+            "--check": check,
+            "--finished": finished,
+            "--trace": trace is not None,
+            "--set": bool(set_),
+        }
+        problems = [
+            f"--list: {option}: expected none: it lists what the folder of --verdicts keeps, at every scale"
+            for option, is_given in given.items()
+            if is_given
+        ]
+        if verdicts is not None and not verdicts.is_dir():
+            problems.append(f"--verdicts {verdicts}: expected a folder of kept figures, such as {KEPT}")
+        if problems:
+            raise ConfigError(problems)
         known = known.only(studies) if studies else known
         if as_json:
             print_json(list_document(known, verdicts or KEPT))
@@ -84,6 +102,10 @@ def reproduce(
         known, catalogue, scale, out, pages, tuple(set_ or ()), trace, verdicts, check, finished
     )
     console = progress_screen(stderr=as_json)
-    pages_made = found.reproduce(choice, studies or [], jobs=jobs or os.cpu_count() or 1, console=console)
+    pages_made, failed = found.reproduce(
+        choice, studies or [], jobs=jobs or os.cpu_count() or 1, console=console
+    )
     if as_json:
         print_json([{"study": name, "scale": scale, "page": page} for name, page in pages_made.items()])
+    if failed:
+        raise RunError("\n".join(failed))

@@ -14,6 +14,7 @@ from roambench.contract.counts import count
 from roambench.contract.errors import RunError
 from roambench.extras.papers.results_page import ResultsPage
 from roambench.extras.reproduce.claims import ClaimVerdict
+from roambench.extras.reproduce.scale import Scale
 from roambench.report.numbers import NONE
 from roambench.report.report import write_text
 from roambench.report.table import ReportTable
@@ -32,7 +33,7 @@ _TABLES_HEAD: Final = (
 _RAN_HEAD: Final = ("study", "scale", "day (UTC)", "runs", "of")
 _HEADS: Final = {CLAIMS: _CLAIMS_HEAD, TABLES: _TABLES_HEAD, RAN: _RAN_HEAD}
 #: Columns that files of earlier versions lack.
-_LATER: Final = frozenset({"± of meters", "ours bound", "beside bound"})
+_LATER: Final = frozenset({"± of meters", "ours bound", "beside bound", "runs", "of"})
 _RENAMED: Final = {"lead ± (95 %)": "lead ±"}
 _FIGURE: Final = re.compile(
     r"(?:(?P<bound>≥|≤|≷|>|not in) )?(?P<value>[+-]?[\d,]+(?:\.\d+)?(?:e[+-]?\d+)?|∞)"
@@ -118,9 +119,13 @@ def differences(folder: Path, study: str, scale: str, figures: dict[str, Rows]) 
 
 
 def read_rows(path: Path) -> Rows:
-    """The rows of a file, its head first; RunError for one whose rows have not as many cells as its head."""
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.reader(file))
+    """The rows of a file, its head first; RunError for one that is no CSV in UTF-8, or whose rows have not as
+    many cells as its head."""
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            rows = list(csv.reader(file))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise RunError(f"{path}: expected a CSV file in UTF-8: {error}") from None
     for number, row in enumerate(rows, start=1):
         if len(row) != len(rows[0]):
             raise RunError(f"{path}: row {number}: expected {count(len(rows[0]), 'cell')}, got {len(row)}")
@@ -129,7 +134,8 @@ def read_rows(path: Path) -> Rows:
 
 def kept_rows(folder: Path, name: str) -> Rows:
     """The rows of CLAIMS, TABLES or RAN in `folder` under today's head, which is left out; none of a file
-    that is not there. RunError, with the row, for other columns and for an outcome that is none."""
+    that is not there; cells that files of earlier versions lack are empty. RunError, with the row, for other
+    columns, for an outcome that is none and for a number of runs that is none."""
     path = folder / name
     if not path.is_file():
         return []
@@ -146,6 +152,15 @@ def kept_rows(folder: Path, name: str) -> Rows:
         except ValueError:
             known = ", ".join(ClaimVerdict)
             raise RunError(f"{path}: row {number}: outcome: expected one of {known}, got {row[3]}") from None
+    for number, row in enumerate(found if name != TABLES else [], start=2):
+        if row[1] not in list(Scale):
+            raise RunError(f"{path}: row {number}: scale: expected one of {', '.join(Scale)}, got {row[1]}")
+    for number, row in enumerate(found if name == RAN else [], start=2):
+        for column, cell in list(zip(expected, row, strict=True))[3:]:
+            if cell and not cell.isdecimal():
+                raise RunError(
+                    f"{path}: row {number}: {column}: expected how many runs, or nothing, got {cell}"
+                )
     return found
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 import textwrap
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from roambench.extras.reproduce.catalogue import Catalogue, Item, StudySweep
+from roambench.extras.reproduce.catalogue import Catalogue, Item, Study, StudySweep
 from roambench.extras.reproduce.claims import ClaimVerdict
 from roambench.extras.reproduce.figures_csv import CLAIMS, RAN, kept_rows
 from roambench.extras.reproduce.scale import Scale
@@ -37,15 +37,16 @@ def list_text(catalogue: Catalogue, kept: Path) -> str:
         if item.missing:
             lines.append(f"      missing: {item.missing}")
     lines += ["", "Studies: roambench reproduce STUDY [--scale small|medium|full]"]
-    days = _days(kept)
     for study in catalogue.studies:
         lines.append(f"  {study.name}: {study.title}")
+        there = {one["scale"]: one for one in _of_study(study, kept)}
         for scale in Scale:
             if sweep := study.sweep(scale):
-                day = days.get((study.name, scale))
                 ended = "not run here"
-                if day:
-                    ended = f"ran until {day[0]}{_part(*day[1:])}, {kept}/{study.name}-{scale}.csv"
+                if found := there.get(scale):
+                    ended = f"ran until {found['day']}{_part(found['runs'], found['of'])}, "
+                    ended += f"{kept}/{study.name}-{scale}.csv"
+                    ended += "".join(f"; {count} {outcome}" for outcome, count in found["outcomes"].items())
                 lines.append(f"      {scale}: {ended}; takes {sweep.lasts}; data: {_data(sweep)}")
     return "\n".join(lines[1:])
 
@@ -66,53 +67,69 @@ def list_document(catalogue: Catalogue, kept: Path) -> dict[str, Any]:
     return {
         "schema": "roambench.reproduce/1",
         "items": [_document(catalogue, item, kept) for item in catalogue.items],
+        "studies": [
+            {
+                "study": study.name,
+                "title": study.title,
+                "scales": _scales(study),
+                "ran": list(_of_study(study, kept)),
+            }
+            for study in catalogue.studies
+        ],
     }
 
 
 def _document(catalogue: Catalogue, item: Item, kept: Path) -> dict[str, Any]:
-    study = catalogue.study(item.study) if item.study else None
-    sweeps = {scale: study.sweep(scale) for scale in Scale} if study is not None else {}
     return {
         "paper": item.paper,
         "item": item.label,
         "shows": item.shows,
         "study": item.study or None,
         "missing": item.missing or None,
-        "scales": {
-            scale.value: {"file": sweep.file, "lasts": sweep.lasts, "needs": sweep.needs}
-            for scale, sweep in sweeps.items()
-            if sweep is not None
-        },
+        "scales": _scales(catalogue.study(item.study)) if item.study else {},
         "ran": list(_ran(catalogue, item, kept)),
+    }
+
+
+def _scales(study: Study) -> dict[str, dict[str, Any]]:
+    sweeps = {scale: study.sweep(scale) for scale in Scale}
+    return {
+        scale.value: {"file": sweep.file, "lasts": sweep.lasts, "needs": sweep.needs}
+        for scale, sweep in sweeps.items()
+        if sweep is not None
     }
 
 
 def _ran(catalogue: Catalogue, item: Item, kept: Path) -> Iterator[dict[str, Any]]:
     """For each scale that ran: its day, its data, and how many of the claims on this item came out how."""
-    order = [str(verdict) for verdict in ClaimVerdict]
-    for (study, scale), (day, runs, in_all) in _days(kept).items():
-        if study == item.study and scale in item.at:
+    if item.study:
+        for one in _of_study(catalogue.study(item.study), kept, _named(item.label)):
+            if one["scale"] in item.at:
+                yield one
+
+
+def _of_study(study: Study, kept: Path, named: set[str] | None = None) -> Iterator[dict[str, Any]]:
+    """The same of a study: of all its claims, or of those on the tables and figures `named`."""
+    claims = [row for row in kept_rows(kept, CLAIMS) if row[0] == study.name]
+    for name, scale, day, runs, in_all in kept_rows(kept, RAN):
+        if name == study.name:
             outcomes = Counter(
-                row[3]
-                for row in kept_rows(kept, CLAIMS)
-                if row[:2] == [study, scale] and _named(row[2]) & _named(item.label)
+                row[3] for row in claims if row[1] == scale and (named is None or _named(row[2]) & named)
             )
-            sorted_outcomes = {outcome: outcomes[outcome] for outcome in order if outcomes[outcome]}
-            sweep = catalogue.study(study).sweep(Scale(scale))
+            sweep = study.sweep(Scale(scale))
             data = "; ".join(need.partition(" (")[0] for need in sweep.needs) if sweep is not None else ""
             yield {
-                "scale": scale, "day": day, "runs": int(runs), "of": int(in_all), "data": data or _NONE,
-                "outcomes": sorted_outcomes,
-            }  # fmt: skip
+                "scale": scale,
+                "day": day,
+                "runs": int(runs) if runs else None,
+                "of": int(in_all) if in_all else None,
+                "data": data or _NONE,
+                "outcomes": {str(one): outcomes[one] for one in ClaimVerdict if outcomes[one]},
+            }
 
 
-def _part(runs: object, of: object) -> str:
-    return "" if runs == of else f", {runs} of {of} runs"
-
-
-def _days(kept: Path) -> dict[tuple[str, str], Sequence[str]]:
-    """Day, finished runs and all runs of each study at each scale."""
-    return {(study, scale): rest for study, scale, *rest in kept_rows(kept, RAN)}
+def _part(runs: int | None, of: int | None) -> str:
+    return "" if runs is None or of is None or runs == of else f", {runs} of {of} runs"
 
 
 def _named(words: str) -> set[str]:

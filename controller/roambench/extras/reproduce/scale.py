@@ -8,6 +8,9 @@ from typing import Final
 
 #: Where a checkout has it, from the checkout's root.
 CATALOGUE: Final = Path("experiments") / "reproduction.toml"
+#: Where runs and pages go unless the command says otherwise.
+RUNS: Final = Path("runs") / "reproduce"
+PAGES: Final = Path("build") / "results"
 #: What came out, as a checkout keeps it.
 KEPT: Final = Path("docs") / "results"
 

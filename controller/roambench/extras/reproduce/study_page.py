@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -59,12 +60,14 @@ def study_page(
     metrics: Sequence[str],
     *,
     curves_name: str,
+    options: Sequence[str] = (),
     runs_in_all: int = 0,
     stopped: Sequence[FinishedRun] = (),
 ) -> ResultsPage:
     """Return the page of the finished runs of the study's sweep in `folder`; `metrics` are those of its sweep
-    file, `runs_in_all` counts its runs if not all have finished, `stopped` are those of them that began.
-    RunError where there are none, or where `results` would refuse them."""
+    file, `options` the words of the command that change its runs, `runs_in_all` counts its runs if not all
+    have finished, `stopped` are those of them that began. RunError where there are none, or where `results`
+    would refuse them."""
     runs = taken_together([folder])
     found = judged([claim for claim in study.claims if scale in claim.at], runs)
     ours = not any(item.study == study.name for item in catalogue.items)
@@ -72,9 +75,10 @@ def study_page(
     if (printed := _beside_the_paper(study.printed, runs)) is not None:
         first.append(printed)
     title = f"{study.title}: {scale}"
-    scaled = "" if scale is Scale.SMALL else f" --scale {scale}"
+    scaled = [] if scale is Scale.SMALL else ["--scale", scale]
+    command = shlex.join(["roambench", "reproduce", study.name, *scaled, *options])
     foreword = [_counted([one.verdict for one in found], ours), _items(catalogue, study, scale)]
-    foreword.append(f"`roambench reproduce {study.name}{scaled}` makes this page, by the sweep below.")
+    foreword.append(f"`{command}` makes this page, by the sweep below.")
     if len(runs) < runs_in_all:
         foreword.append(f"{len(runs)} of {runs_in_all} runs have ended so far.")
     if scale in study.gap:
@@ -82,7 +86,7 @@ def study_page(
     foreword += [
         f"{one.claim.says}: **{one.verdict}**. {one.claim.why[scale]}"
         for one in found
-        if scale in one.claim.why
+        if scale in one.claim.why and one.verdict.has_reason
     ]
     foreword = [paragraph for paragraph in foreword if paragraph]
     if study.beside == "mohawk":

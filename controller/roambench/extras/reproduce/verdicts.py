@@ -37,11 +37,27 @@ def renew_page(folder: Path, catalogue: Catalogue) -> None:
     write_text(folder / PAGE, page_text(folder, catalogue))
 
 
+def unfit_folder(folder: Path, catalogue: Catalogue) -> list[str]:
+    """A line for each file of `folder` into which nothing can be put: kept figures, or the page."""
+    if folder.exists() and not folder.is_dir():
+        return [f"--verdicts {folder}: expected a folder, got a file"]
+    found = dict[str, None]()
+    for name in (CLAIMS, TABLES, RAN, PAGE):
+        try:
+            page_text(folder, catalogue) if name == PAGE else kept_rows(folder, name)
+        except RunError as error:
+            found[str(error)] = None
+    return list(found)
+
+
 def page_text(folder: Path, catalogue: Catalogue) -> str:
     """The page of `folder` with the verdicts of the claims that are kept there; RunError unless its markers
     are there once each: words below them would be lost."""
     path = folder / PAGE
-    page = path.read_text("utf-8") if path.is_file() else f"# Verdicts\n\n{BEGIN}\n{END}\n"
+    try:
+        page = path.read_text("utf-8") if path.is_file() else f"# Verdicts\n\n{BEGIN}\n{END}\n"
+    except (OSError, UnicodeDecodeError) as error:
+        raise RunError(f"{path}: expected a page in UTF-8: {error}") from None
     lines = page.splitlines()
     if [line for line in lines if line in (BEGIN, END)] != [BEGIN, END]:
         raise RunError(f"{path}: expected the lines {BEGIN} and, below it, {END}, once each")
@@ -108,7 +124,7 @@ def _claim(claim: Claim, rows: Sequence[Sequence[str]]) -> Iterator[str]:
         _, scale, says, kept, least, ours, unit, other, beside, _, whom, bound, lead, half, lead_unit, _ = row
         outcome = ClaimVerdict(kept)
         first = cell(says) if place == 0 else f"at `{scale}`"
-        if outcome is not ClaimVerdict.UNDECIDED and (why := _reason(claim, scale)):
+        if outcome.has_reason and (why := _reason(claim, scale)):
             first += f" *({cell(why)})*"
         own = _joined(least, ours)
         pair = (f"{own}, {_joined(other, beside)}", unit, f"({cell(_rival(claim, whom))})")

@@ -17,7 +17,8 @@ import pytest
 import forked_commands
 from roambench.contract.errors import RunError
 from roambench.experiment.sections import Experiment, resolved
-from roambench.extras.papers.finished_runs import finished_runs
+from roambench.extras.papers.alike import taken_together
+from roambench.extras.papers.finished_runs import doubtful, finished_runs, unfinished
 from roambench.extras.papers.mohawk_page import mohawk_page
 from roambench.extras.papers.peer_page import peer_page
 from roambench.extras.papers.results_page import accuracy_charts
@@ -202,13 +203,52 @@ def test_a_folder_that_is_no_sweeps_is_refused_in_one_line(tmp_path: Path) -> No
         ("[]", "not the table of a sweep"),
         ('{"points": [{"state": "finished"}]}', "not the table of a sweep"),
         ('{"points": [{"state": "open", "folder": "a"}]}', "no run of this sweep has finished"),
-        ('{"points": [{"state": "finished", "folder": "a"}]}', "point.json: cannot be read"),
+        ('{"points": [{"state": "finished", "folder": "a"}]}', "a/point.json: missing, damaged or"),
     ],
 )
 def test_a_table_that_is_none_is_told(tmp_path: Path, text: str, told: str) -> None:
     (tmp_path / "table.json").write_text(text)
     with pytest.raises(RunError, match=told):
         finished_runs(tmp_path)
+
+
+def test_results_are_of_the_finished_runs_that_are_there(tmp_path: Path) -> None:
+    """Whatever the table says, which the sweep wrote before; without one, as an older version left a sweep
+    that was interrupted, of all."""
+    for seed in (1, 2, 3):
+        finished(tmp_path, f"run{seed}", seed)
+    table = json.loads((tmp_path / "table.json").read_text())
+    for point in table["points"]:
+        point["state"] = "open"
+    (tmp_path / "table.json").write_text(json.dumps(table))
+    (tmp_path / "points" / "run3" / "result.json").unlink()
+    for _ in range(2):
+        assert [run.experiment.seed for run in finished_runs(tmp_path)] == [1, 2]
+        assert doubtful(tmp_path) == []
+        assert unfinished(tmp_path) == f"{tmp_path}: 2 of 3 runs have finished"
+        (tmp_path / "table.json").unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("file", ["point.json", "result.json"])
+def test_a_finished_run_that_lost_a_file_is_left_out_and_named(tmp_path: Path, file: str) -> None:
+    for seed in (1, 2):
+        finished(tmp_path, f"run{seed}", seed)
+    lost = tmp_path / "points" / "run2" / file
+    for damage in (lambda: lost.write_text("{"), lost.unlink):
+        damage()
+        assert [run.experiment.seed for run in finished_runs(tmp_path)] == [1]
+        (reason,) = doubtful(tmp_path)
+        assert reason.startswith(f"{lost}: missing, damaged or of another version: give the sweep's command")
+
+
+def test_results_name_every_folder_that_is_no_sweeps(tmp_path: Path) -> None:
+    finished(tmp_path / "sweep", "run1", 1)
+    with pytest.raises(RunError) as refused:
+        taken_together([tmp_path / "a", tmp_path / "sweep", tmp_path / "b"])
+    assert [line.partition("/table.json: cannot be read")[0] for line in str(refused.value).splitlines()] == [
+        str(tmp_path / "a"),
+        str(tmp_path / "b"),
+    ]
 
 
 def test_the_command_names_no_folder_of_this_machine(tmp_path: Path) -> None:

@@ -400,6 +400,22 @@ def test_without_figures_on_one_side_a_claim_is_not_tried(tmp_path: Path) -> Non
     assert one.verdict is ClaimVerdict.NOT_TRIED
 
 
+def test_a_page_has_no_reason_for_what_was_not_tried_or_not_decided(tmp_path: Path) -> None:
+    runs_with(lambda run: {"final_accuracy": 0.8 + 1e-5 * run.seed**2}, tmp_path)
+    catalogue = read_catalogue(CATALOGUE)
+    why = {Scale.SMALL: "The reason is open."}
+    claims = [
+        claim(says="It is level", why=why),
+        claim(says="Not tried", of={"systems": "oort"}, why=why),
+    ]
+    study = catalogue.study("mohawk-boards").model_copy(update={"claims": claims, "printed": []})
+    made = study_page(
+        catalogue, study, Scale.SMALL, tmp_path / "runs", ("final_accuracy",), curves_name="x.svg"
+    )
+    assert made.text.splitlines()[2].startswith("**Of 2 claims: 1 undecided; 1 not tried")
+    assert "The reason is open." not in made.text
+
+
 def test_wrong_signs_are_named_first_on_a_page(tmp_path: Path) -> None:
     runs_with(
         lambda run: {

@@ -94,6 +94,48 @@ def test_the_list_is_printed_for_people_and_for_programs(monkeypatch: pytest.Mon
     assert row["ran"] == []
     (row,) = [item for item in found["items"] if item["item"] == "Figs. 9 to 13"]
     assert sum(row["ran"][0]["outcomes"].values()) == 7
+    # A study that answers for no table of a paper has its outcomes, too.
+    (own,) = [one for one in found["studies"] if one["study"] == "middle-factors"]
+    (ran,) = own["ran"]
+    assert sum(ran["outcomes"].values()) == len(read_catalogue(CATALOGUE).study("middle-factors").claims)
+    assert list(own["scales"]) == ["small"]
+    counts = "; ".join(f"{count} {outcome}" for outcome, count in ran["outcomes"].items())
+    assert f"middle-factors-small.csv; {counts}; takes " in plain.stdout
+
+
+def test_a_list_is_refused_with_options_that_it_would_not_heed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    words = ["-o", "elsewhere", "--pages", "there", "--scale", "full", "--jobs", "1", "--check"]
+    words += ["--finished", "--trace", "t.parquet", "--set", "seed=1"]
+    refused = CliRunner().invoke(app, ["reproduce", "--list", *words])
+    assert isinstance(refused.exception, ConfigError)
+    told = [problem.split(": ")[1] for problem in refused.exception.problems]
+    assert told == [
+        "--scale", "--jobs", "--output", "--pages", "--check", "--finished", "--trace", "--set",
+    ]  # fmt: skip
+    (tmp_path / "file").write_text("")
+    for folder in (tmp_path / "mispelt", tmp_path / "file"):
+        refused = CliRunner().invoke(app, ["reproduce", "--list", "--verdicts", str(folder)])
+        assert isinstance(refused.exception, ConfigError)
+        assert f"--verdicts {folder}: expected a folder of kept figures" in str(refused.exception)
+
+
+def test_a_list_of_figures_that_an_older_version_kept_does_not_count_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    for text in (
+        "study,scale,day (UTC)\nmohawk,small,2026-11-28\n",
+        "study,scale,day (UTC),runs,of\nmohawk,small,2026-11-28,,\n",
+    ):
+        (tmp_path / "ran.csv").write_text(text)
+        words = ["reproduce", "--list", "mohawk", "--verdicts", str(tmp_path)]
+        listed = CliRunner().invoke(app, words)
+        assert f"small: ran until 2026-11-28, {tmp_path}/mohawk-small.csv; takes" in listed.output
+        (own,) = json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)["studies"]
+        assert [(one["runs"], one["of"]) for one in own["ran"]] == [(None, None)]
 
 
 def test_a_study_is_run_and_has_its_page_and_the_same_command_goes_on(
@@ -114,7 +156,7 @@ def test_a_study_is_run_and_has_its_page_and_the_same_command_goes_on(
     )
     monkeypatch.chdir(tmp_path)
     early = CliRunner().invoke(app, ["reproduce", "few", "--finished"])
-    assert str(early.exception) == "runs/reproduce/few-small: no run of this sweep has finished"
+    assert str(early.exception) == "runs/reproduce: no run has finished at small of few"
     ended = CliRunner().invoke(app, ["reproduce", "few", "--pages", "pages", "--jobs", "2"])
     assert ended.exit_code == 0, ended.output
     # One process forks the runs of all studies.

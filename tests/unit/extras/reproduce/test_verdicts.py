@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from roambench.cli.main import app
 from roambench.contract.errors import ConfigError, RunError
 from roambench.extras.reproduce.catalogue import read_catalogue
+from roambench.extras.reproduce.claims import ClaimVerdict
 from roambench.extras.reproduce.figures_csv import CellParts, kept_rows, read_rows
 from roambench.extras.reproduce.scale import Scale
 from roambench.extras.reproduce.verdicts import page_text
@@ -284,8 +285,12 @@ def test_words_around_the_verdicts_stay_or_the_page_is_refused(tmp_path: Path) -
         ("claims.csv", f"{HEADS[0]}\none,small,{CLAIM.replace('reproduced', 'yes')}\n",
          "row 2: outcome: expected one of .*reproduced.*, got yes"),
         ("claims.csv", f"{HEADS[0]}\none,small\n", "row 2: expected 16 cells, got 2"),
-        ("ran.csv", "study,scale,day (UTC)\none,small,2026-11-28\n",
-         r"row 1: expected study, scale, day \(UTC\), runs, of; there is no runs, of"),
+        ("ran.csv", "study,scale\none,small\n",
+         r"row 1: expected study, scale, day \(UTC\), runs, of; there is no day \(UTC\)"),
+        ("ran.csv", "study,scale,day (UTC),runs,of\none,small,2026-11-28,4,1.5\n",
+         "row 2: of: expected how many runs, or nothing, got 1.5"),
+        ("ran.csv", "study,scale,day (UTC),runs,of\none,smal,2026-11-28,4,4\n",
+         "row 2: scale: expected one of small, medium, full, got smal"),
         ("ran.csv", "study,scale,day (UTC),runs,of\n\n", "row 2: expected 5 cells, got 0"),
         ("tables.csv", "", "row 1: expected study, scale"),
     ],
@@ -296,6 +301,27 @@ def test_kept_files_that_are_none_are_refused_with_the_row(
     (tmp_path / name).write_text(text)
     with pytest.raises(RunError, match=f"{name}: {told}"):
         kept_rows(tmp_path, name)
+
+
+def test_a_kept_file_that_is_not_in_utf_8_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "ran.csv").write_bytes(b"\xff\xfestudy")
+    with pytest.raises(RunError, match=r"ran\.csv: expected a CSV file in UTF-8: "):
+        kept_rows(tmp_path, "ran.csv")
+
+
+def test_a_reason_stands_only_behind_an_outcome_that_it_explains(tmp_path: Path) -> None:
+    (tmp_path / "sweep.toml").write_text(SWEEP)
+    why = 'why.small = "Because of this"\nbetter = "more"'
+    (tmp_path / "reproduction.toml").write_text(
+        (STUDY % ("one", 1, 1, "one")).replace('better = "more"', why)
+    )
+    shown = []
+    for outcome in ClaimVerdict:
+        row = CLAIM.replace("reproduced", f'"{outcome}"')
+        (tmp_path / "claims.csv").write_text(f"{HEADS[0]}\none,small,{row}\n")
+        page = page_text(tmp_path, read_catalogue(tmp_path / "reproduction.toml"))
+        shown += [outcome] if "Because of this" in page else []
+    assert shown == [ClaimVerdict.WRONG_SIGN, ClaimVerdict.FITTED]
 
 
 def test_kept_files_of_earlier_versions_are_read(tmp_path: Path) -> None:
