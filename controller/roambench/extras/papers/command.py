@@ -58,6 +58,7 @@ def results(
     """
     import sys
 
+    from roambench.extras.papers.alike import taken_together
     from roambench.extras.papers.finished_runs import doubtful, unfinished
     from roambench.extras.papers.mohawk_page import mohawk_page
     from roambench.extras.papers.peer_page import peer_page
@@ -69,14 +70,15 @@ def results(
     names = ", ".join(folder.resolve().name for folder in sweeps)
     curves = Path(f"{names}.svg") if out is None else out.with_suffix(".svg")
     heading = title or f"{names}: beside {_NAMES[paper]}'s tables"
-    if paper is Paper.MOHAWK:
-        page = mohawk_page(sweeps, title=heading, curves_name=curves.name)
-    else:
-        page = peer_page(sweeps, paper.value, title=heading, curves_name=curves.name)
+    taken_together(sweeps)  # names every folder that has no runs
     for doubt in (doubt for folder in sweeps for doubt in doubtful(folder)):
         print(f"left out: {doubt}", file=sys.stderr)
     for sentence in filter(None, map(unfinished, sweeps)):
         print(sentence, file=sys.stderr)
+    if paper is Paper.MOHAWK:
+        page = mohawk_page(sweeps, title=heading, curves_name=curves.name)
+    else:
+        page = peer_page(sweeps, paper.value, title=heading, curves_name=curves.name)
     if as_json:
         print_json(page.document())
     elif out is None:

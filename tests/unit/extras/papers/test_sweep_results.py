@@ -227,6 +227,10 @@ def test_results_are_of_the_finished_runs_that_are_there(tmp_path: Path) -> None
         assert doubtful(tmp_path) == []
         assert unfinished(tmp_path) == f"{tmp_path}: 2 of 3 runs have finished"
         (tmp_path / "table.json").unlink(missing_ok=True)
+    done = roambench("results", str(tmp_path), cwd=tmp_path)  # of these runs MOHAWK's tables have none
+    assert done.returncode == 1
+    first, *_ = done.stderr.splitlines()
+    assert first == f"{tmp_path}: 2 of 3 runs have finished"
 
 
 @pytest.mark.parametrize("file", ["point.json", "result.json"])
