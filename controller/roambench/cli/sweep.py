@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from roambench.cli.bench_choice import CampaignChoice, HostChoice
 from roambench.cli.common_options import JsonOption, takes_options
 from roambench.cli.run import FreshOption, SetOption
+
+#: As many runs take a second to check, and are counted before.
+_MANY: Final = 1_000
 
 
 @takes_options
@@ -48,7 +51,7 @@ def sweep(
         roambench sweep grid.toml --check
         roambench sweep grid.toml --jobs 2 -o runs/grid
     """
-    from roambench.runner.screen import SWEEP_PHASES, phase, progress_screen
+    from roambench.runner.screen import SWEEP_PHASES, phase, progress_screen, say
 
     console = progress_screen(stderr=as_json)
     if not (check or table):
@@ -56,10 +59,13 @@ def sweep(
     from roambench.contract.errors import ConfigError
     from roambench.runner.places.table import fleet_of
     from roambench.study.campaign.listeners import notifying
+    from roambench.study.sweep.points import run_count
     from roambench.study.sweep.sweep_file import read_sweep
     from roambench.study.sweep.sweep_runner import check_sweep, run_sweep, show_sweep
 
     sweep_file = read_sweep(file, set_ or (), trace)
+    if (runs := run_count(sweep_file)) >= _MANY:
+        say(console, f"{file}: {runs:,} runs to check")
     folder = out or Path("runs") / file.stem
     if check:
         check_sweep(sweep_file, out=folder, console=console, as_json=as_json)

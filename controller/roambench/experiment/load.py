@@ -21,8 +21,9 @@ from roambench.experiment.meter_calibration_file import (
 )
 from roambench.experiment.overrides import Override, apply_override, parse_overrides
 from roambench.experiment.rounds_section import REPLAY
-from roambench.experiment.rules import broken_rules
+from roambench.experiment.rules import broken_rules, unknown_names
 from roambench.experiment.sections import Experiment
+from roambench.written.expected import section_at
 from roambench.written.lines import KeyLines
 from roambench.written.mistakes import Mistake, mistakes_of
 from roambench.written.toml_file import beyond_all_tables, read_toml
@@ -106,6 +107,26 @@ def load_experiment(
     if problems or experiment is None:
         raise ConfigError(KeyLines(written.file).put_in(problems, written.source, written.table))
     return experiment
+
+
+def value_mistakes(written: WrittenExperiment, change: Override) -> list[Mistake]:
+    """Mistakes of a changed key by itself: those that no other key of the experiment could mend."""
+    values: dict[str, Any] = {}
+    apply_override(values, change)
+    try:
+        Experiment.model_validate(values)
+        found = []
+    except ValidationError as error:
+        found = mistakes_of(error, Experiment)
+    around = copy.deepcopy(dict(written.values))
+    apply_override(around, change)
+    own = [
+        mistake
+        for mistake in (*found, *unknown_names(around))
+        if mistake.path[: len(change.path)] == change.path
+        or (mistake.path == change.path[: len(mistake.path)] and section_at(Experiment, mistake.path) is None)
+    ]
+    return list({mistake.path: mistake for mistake in reversed(own)}.values())
 
 
 def _given(

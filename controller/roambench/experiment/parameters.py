@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, get_type_hints
 
 from pydantic import BaseModel, ValidationError, create_model
@@ -14,6 +15,7 @@ from roambench.written.mistakes import Mistake, mistakes_of
 from roambench.written.toml_file import Section
 
 
+@lru_cache(maxsize=100)  # a sweep asks for the same one with each of its points
 def parameter_model(parameters: type[Any]) -> type[BaseModel]:
     """A strict pydantic model with the dataclass's fields, types and defaults."""
     hints = get_type_hints(parameters)
@@ -31,7 +33,7 @@ def parameter_mistakes(
     parameters: type[Any], values: Mapping[str, Any], prefix: tuple[str, ...] = ()
 ) -> list[Mistake]:
     """Mistakes in `values`: unknown names, wrong types, and all that the dataclass itself refuses."""
-    model = parameter_model(parameters)
+    model = parameter_model(parameters)  # type: ignore[arg-type]  # mypy takes no type[Any] for hashable
     try:
         model.model_validate(dict(values))
     except ValidationError as error:

@@ -44,7 +44,7 @@ NAMED: dict[tuple[str, ...], tuple[str, ...]] = {
 def broken_rules(values: Mapping[str, Any]) -> list[Mistake]:
     """The mistakes in `values` (as read, not yet validated; a wrong type is not this function's business)."""
     return [
-        *_unknown_names(values),
+        *unknown_names(values),
         *_trace(values),
         *_systems(values),
         *_program(values),
@@ -67,7 +67,8 @@ def broken_rules(values: Mapping[str, Any]) -> list[Mistake]:
     ]
 
 
-def _unknown_names(values: Mapping[str, Any]) -> Iterator[Mistake]:
+def unknown_names(values: Mapping[str, Any]) -> Iterator[Mistake]:
+    """Names in `values` that the catalogue does not know."""
     for path, kinds in NAMED.items():
         given = value_at(values, path)
         for name in given if isinstance(given, list) else [given]:

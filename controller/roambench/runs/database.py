@@ -104,6 +104,10 @@ def naming(path: Path) -> Iterator[None]:
             raise
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise RunError(disk_full(path)) from None
+        if isinstance(error, FileExistsError):
+            there = Path(error.filename or path)
+            what = "a file" if there.exists() else "a link that leads nowhere"
+            raise RunError(f"{there}: expected a folder, {what} is there; name another") from None
         advice = f"; {SHORTAGES[error.errno]}" if error.errno in SHORTAGES else ""
         raise RunError(f"{path}: {error.strerror or error}{advice}") from None
 

@@ -53,6 +53,8 @@ class KeyLines:
         return [problem for _, problem in sorted(found, key=lambda one: one[0])]
 
     def _with_line(self, problem: str, source: str, table: str) -> tuple[float, str]:
+        if found := re.match(rf"{re.escape(source)}:(\d+): ", problem):  # it has its line
+            return float(found[1]), problem
         rest = problem.removeprefix(f"{source}: ")
         key = _KEY.match(rest)
         if rest == problem or key is None:

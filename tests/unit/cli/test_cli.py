@@ -149,6 +149,16 @@ def test_a_file_of_the_other_kind_is_named_with_the_command_for_it(
         assert capsys.readouterr().err == f"roambench: {told}\n"
 
 
+def test_the_runs_of_a_large_sweep_are_counted_before_they_are_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("s.toml").write_text("[experiment]\n[grid]\nsystems = ['mohawk']\nseeds = 1000\n")
+    with pytest.raises(SystemExit):
+        main(["sweep", "s.toml", "--check"])
+    assert capsys.readouterr().out.startswith("s.toml: 1,000 runs to check\nsystem=mohawk seed=42  open\n")
+
+
 @pytest.mark.parametrize(
     ("kind", "names"),
     [

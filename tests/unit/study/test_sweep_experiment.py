@@ -53,8 +53,42 @@ def test_mistakes_of_an_experiment_in_the_sweep_say_where_they_stand(tmp_path: P
 def test_a_sweep_without_an_experiment_is_told_what_to_write(tmp_path: Path) -> None:
     assert problems(tmp_path, GRID + "[experimnt]\nseed = 1\n") == [
         "sweep.toml: experimnt: unknown key, did you mean experiment?",
-        "sweep.toml: experiment: expected an experiment file, or its keys under [experiment], got null",
+        "sweep.toml: experiment: is missing, expected an experiment file, or its keys under [experiment]",
     ]
+
+
+def test_mistakes_of_the_file_the_experiment_and_the_grid_come_at_once_with_their_lines(
+    tmp_path: Path,
+) -> None:
+    """Else a user mends one of them, and is told the next."""
+    experiment = "[experiment]\nsede = 1\n"
+    grid = (
+        "[grid]\nlearning.alpha = [-1.0]\nfoo = [1]\nlearning.alfa = [2]\nlearning.model = ['mpl']\n"
+        "[[include]]\nseed.first = 3\nfleet.agents = 2\n"
+    )
+
+    def lines(sweep: str) -> list[str]:
+        with pytest.raises(ConfigError) as caught:
+            points(tmp_path, sweep)
+        return [
+            problem.partition(" expected")[0].partition(" unknown")[0] for problem in caught.value.problems
+        ]
+
+    found = [
+        "sweep.toml:2: experiment: sede:",
+        "sweep.toml:4: grid: learning.alpha:",
+        "sweep.toml:5: grid: foo:",
+        "sweep.toml:6: grid: learning.alfa:",
+        "sweep.toml:7: grid: learning.model:",
+        "sweep.toml:9: include[1]: seed:",
+    ]
+    assert lines(experiment + grid) == found
+    # A rule between keys is no mistake of a value by itself: another key may be what is wrong.
+    assert lines(experiment + grid + "[[exclude]]\nrounds.k2 = []\n[[include]]\ntrace.file = 'x'\n") == [
+        *found,
+        "sweep.toml:12: exclude[1]: rounds.k2:",
+    ]
+    assert lines(INLINE + "[grid]\nfleet.agents = [-1, 2]\n") == ["sweep.toml:9: grid: fleet.agents:"]
 
 
 def test_paths_of_an_experiment_in_the_sweep_begin_at_the_sweep(tmp_path: Path) -> None:
@@ -87,6 +121,13 @@ def test_the_command_line_may_not_set_what_the_sweep_varies(tmp_path: Path) -> N
     assert problems(tmp_path, sweep, "rounds.cloud_every_steps=3", "seed=1", trace=trace) == [
         "--set rounds.cloud_every_steps: expected a key that sweep.toml does not vary",
         "--trace trace.file: expected a key that sweep.toml does not vary",
+    ]
+    sweep = INLINE + "[grid]\ntrace.parameters = [{ devices = 30 }, { devices = 40 }]\n"
+    assert problems(tmp_path, sweep, trace=trace) == [
+        "--trace trace.parameters: expected a key that sweep.toml does not vary"
+    ]
+    assert problems(tmp_path, sweep, "trace.parameters.devices=20") == [
+        "--set trace.parameters.devices: expected a key that sweep.toml does not vary"
     ]
 
 

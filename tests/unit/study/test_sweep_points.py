@@ -16,6 +16,7 @@ from problem_lines import without_lines
 from roambench.api.columns import Columns
 from roambench.contract.errors import ConfigError
 from roambench.energy.energy_value import UncertaintyPart
+from roambench.experiment.parameters import parameter_model
 from roambench.mobility.files import write_trace
 from roambench.mobility.trace import Trace
 from roambench.report.spread import Spread, spread
@@ -138,15 +139,80 @@ def test_values_the_experiment_refuses_are_all_told_once_and_where_they_were_wri
         "[[exclude]]\nlearning.momentum = 0.5\nfleet.agents = 3\n"
         "[grid]\nrounds.k2 = [1, 2]\nfleet.agents = [4, -1]\nlearning.model = ['mlp', 'mpl']\n",
     ) == [
+        "sweep.toml: include[1]: learning.alpha: expected a number > 0.0, got -1.0",
         "sweep.toml: exclude[1]: learning.momentum: expected a key of the grid, one of rounds.k2, "
         "fleet.agents, learning.model, systems, seed",
         "sweep.toml: exclude[1]: fleet.agents: expected one of 4, -1, got 3",
         "sweep.toml: grid: rounds.k2: unknown key",
+        "sweep.toml: grid: fleet.agents: expected an integer ≥ 0, got -1",
         "sweep.toml: grid: learning.model: expected one of dfl_cnn, gn_lenet, middle_cnn2, middle_cnn3, mlp, "
         'mohawk_cnn, resnet18, resnet50, got "mpl", did you mean mlp?',
-        "sweep.toml: grid: fleet.agents: expected an integer ≥ 0, got -1",
-        "sweep.toml: include[1]: learning.alpha: expected a number > 0.0, got -1.0",
     ]
+
+
+def test_one_key_in_two_spellings_is_refused_with_both(tmp_path: Path) -> None:
+    """Else the values of one of them would silently be lost."""
+    assert problems(
+        tmp_path,
+        '"learning.alpha" = [0.1]\n[grid]\n"learning.alpha" = [0.1, 1.0]\nlearning.alpha = [5.0]\n'
+        '[[include]]\n"learning.alpha" = 0.1\nlearning = { alpha = 0.2 }\n'
+        '[[exclude]]\n"fleet.agents" = 2\nfleet.agents = 3\n',
+    ) == [
+        "sweep.toml: learning.alpha: unknown key",
+        'sweep.toml: grid: learning.alpha: expected it once, got "learning.alpha" and learning.alpha',
+        'sweep.toml: include[1]: learning.alpha: expected it once, got "learning.alpha" and learning.alpha',
+        'sweep.toml: exclude[1]: fleet.agents: expected it once, got "fleet.agents" and fleet.agents',
+    ]
+    assert problems(
+        tmp_path, '[grid]\n"trace.parameters" = [{ devices = 30 }]\ntrace.parameters.devices = [40]\n'
+    ) == [
+        "sweep.toml: grid: trace.parameters.devices: expected it or "
+        '"trace.parameters", of which it is a part, got both'
+    ]
+
+
+def test_every_seed_and_system_that_is_none_is_named(tmp_path: Path) -> None:
+    assert problems(
+        tmp_path, "[grid]\nsystems = [['mohawk', 'hierfavg'], 3]\nseed = [-1, 1.5, true, 'a', 4]\n"
+    ) == [
+        'sweep.toml: grid: systems: expected names, as each run has one system, got ["mohawk", "hierfavg"]',
+        "sweep.toml: grid: systems: expected names, as each run has one system, got 3",
+        *(
+            f"sweep.toml: grid: seed: expected an integer ≥ 0, got {value}"
+            for value in ("-1", "1.5", "true", '"a"')
+        ),
+    ]
+
+
+def test_a_grid_with_more_runs_than_any_sweep_has_is_refused_before_one_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    many = list(range(1, 1001))
+    grid = f"[grid]\nfleet.agents = {many}\ntrace.steps = {many}\nseeds = 20\n"
+    assert problems(tmp_path, f"[[include]]\nsystems = 'hierfavg'\nfleet.agents = 2\n{grid}") == [
+        "sweep.toml: grid: expected at most 20,000 runs, got 20,000,020; take fewer values or seeds, "
+        "or a sweep file for each part of them"
+    ]
+    assert problems(tmp_path, "[grid]\nseeds = 20261130\n") == [
+        "sweep.toml: grid: seeds: expected how many seeds, at most 20,000, got 20261130; "
+        "one seed is seed = [20261130]"
+    ]
+    assert problems(tmp_path, f"[grid]\nseed = {list(range(20_001))}\n") == [
+        "sweep.toml: grid: seed: expected at most 20,000 values, got 20,001"
+    ]
+    with pytest.raises(ConfigError):
+        points(tmp_path, grid)
+    monkeypatch.setattr("roambench.study.sweep.points.MOST_RUNS", 6)
+    assert len(points(tmp_path, "[grid]\n" + GRID.replace("seeds = 3", "seeds = 1"))) == 4
+    with pytest.raises(ConfigError, match="expected at most 6 runs, got 12"):
+        points(tmp_path, "[grid]\n" + GRID)
+
+
+def test_what_checks_a_generators_parameters_is_made_once(tmp_path: Path) -> None:
+    """It took four fifths of the time of a sweep's check, once for each point."""
+    parameter_model.cache_clear()
+    assert len(points(tmp_path, "[grid]\ntrace.parameters.devices = [30, 40]\nseeds = 3\n")) == 6
+    assert parameter_model.cache_info().misses == 1
 
 
 def test_a_mistake_of_the_experiment_itself_is_told_with_its_own_name(tmp_path: Path) -> None:

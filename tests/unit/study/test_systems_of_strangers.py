@@ -253,7 +253,7 @@ def test_rows_of_a_package_are_listed_and_a_run_of_them_is_the_run_of_the_rows_t
 def test_a_sweep_finds_them_with_all_its_other_mistakes(tmp_path: Path) -> None:
     experiment(tmp_path, "mohawk")
     (tmp_path / "sweep.toml").write_text('experiment = "try.toml"\n[grid]\nsystems = ["mohawk", "typo"]\n')
-    with pytest.raises(ConfigError, match=r"sweep.toml: grid: system 'typo' .* one of ce, feddyn, fedprox"):
+    with pytest.raises(ConfigError, match=r"sweep.toml:2: grid: system 'typo' .* one of ce, feddyn, fedprox"):
         points_of(read_sweep(tmp_path / "sweep.toml"))
 
 

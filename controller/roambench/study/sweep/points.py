@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,16 @@ from roambench.experiment.sections import Experiment, resolved
 from roambench.runner.foreign_code import digest_of, foreign_code
 from roambench.runner.places.table import fleet_of, refuse_unfit
 from roambench.study.sweep.metrics import is_of_task, own_names
-from roambench.study.sweep.sweep_file import SEED, SYSTEMS, Axis, Grid, SweepFile
+from roambench.study.sweep.sweep_file import (
+    MOST_RUNS,
+    SEED,
+    SYSTEMS,
+    Axis,
+    Grid,
+    SweepFile,
+    experiment_problems,
+)
+from roambench.written.lines import KeyLines
 from roambench.written.mistakes import did_you_mean
 
 #: One combination of values, in the order of the axes.
@@ -68,7 +78,7 @@ class Point:
 
 def points_of(sweep: SweepFile) -> list[Point]:
     """All points in the order of the grid, each once; ConfigError lists every mistake of every point."""
-    base = load_experiment(sweep.experiment, sweep.overrides, trace_file=sweep.trace_file)
+    base, lines = _base_of(sweep), KeyLines(sweep.path)
     kind, _ = fleet_of(sweep.fleet)
     problems: dict[str, None] = dict.fromkeys(_pointless_exclusions(sweep, base))
     columns = _columns(sweep)
@@ -100,10 +110,38 @@ def points_of(sweep: SweepFile) -> list[Point]:
             has = f"expected one of {', '.join(known)}" if known else "the task has none"
             problems[f'{sweep.path.name}: metrics: {has}, got "{name}"{did_you_mean(name, known)}'] = None
     if problems:
-        raise ConfigError(list(problems))
+        raise ConfigError(lines.put_in(problems, sweep.path.name))
     if not points:
         raise ConfigError([f"{sweep.path.name}: exclude: expected at least one point to be left, got none"])
     return list(points.values())
+
+
+def run_count(sweep: SweepFile) -> int:
+    """The runs that grid and `include` ask for, counted before one is made and before `exclude`. ConfigError
+    where they are more than any sweep has, or the experiment has mistakes."""
+    return _run_count(sweep, _base_of(sweep))
+
+
+def _run_count(sweep: SweepFile, base: Experiment) -> int:
+    grids = (sweep.grid, *sweep.include)
+    return sum(math.prod(len(axis.values) for axis in _completed(grid, sweep.grid, base)) for grid in grids)
+
+
+def _base_of(sweep: SweepFile) -> Experiment:
+    """The experiment of which the points are changes; ConfigError lists the mistakes of both."""
+    try:
+        base = load_experiment(sweep.experiment, sweep.overrides, trace_file=sweep.trace_file)
+        problems = []
+    except ConfigError:
+        problems = experiment_problems(sweep)
+    if not problems and (runs := _run_count(sweep, base)) > MOST_RUNS:
+        problems = [
+            f"{sweep.path.name}: grid: expected at most {MOST_RUNS:,} runs, got {runs:,}; take fewer values "
+            "or seeds, or a sweep file for each part of them"
+        ]
+    if problems:
+        raise ConfigError(KeyLines(sweep.path).put_in(dict.fromkeys(problems), sweep.path.name))
+    return base
 
 
 def rows_beside(sweep: SweepFile, points: Sequence[Point]) -> dict[str, str]:
@@ -181,7 +219,7 @@ def _completed(grid: Grid, main: Grid, base: Experiment) -> list[Axis]:
     seeds = None if own is None else own.axis(SEED)
     if seeds is None:
         count = 1 if own is None or own.seed_count is None else own.seed_count
-        seeds = Axis(SEED, tuple(range(base.seed, base.seed + count)))
+        seeds = Axis(SEED, range(base.seed, base.seed + count))
     return [*axes, seeds]
 
 

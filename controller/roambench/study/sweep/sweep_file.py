@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import Any, Final
 
 from roambench.contract.errors import ConfigError
-from roambench.experiment.load import WrittenExperiment, anchored, written_in
+from roambench.experiment.load import (
+    WrittenExperiment,
+    anchored,
+    load_experiment,
+    value_mistakes,
+    written_in,
+)
 from roambench.experiment.overrides import Override, parse_overrides
 from roambench.experiment.sections import Experiment
 from roambench.runner.places.table import fleet_of
@@ -21,7 +29,10 @@ from roambench.written.toml_file import read_toml
 _KEYS: Final = ("experiment", "fleet", "metrics", "beside", "grid", "include", "exclude")
 SYSTEMS: Final = ("systems",)
 SEED: Final = ("seed",)
+#: More runs than this no sweep has; the largest of ours has 1,230.
+MOST_RUNS: Final = 20_000
 _SEEDS: Final = ("seeds",)
+_BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +40,7 @@ class Axis:
     """A key of the experiment and the values it takes, in the order written, each once."""
 
     path: tuple[str, ...]
-    values: tuple[Any, ...]
+    values: Sequence[Any]
 
     @property
     def key(self) -> str:
@@ -66,7 +77,8 @@ class SweepFile:
 
 
 def read_sweep(path: Path, overrides: Sequence[str] = (), trace_file: Path | None = None) -> SweepFile:
-    """The file, its own keys checked (not yet those of the experiment); ConfigError lists every mistake."""
+    """The file, its own keys checked. ConfigError lists every mistake, and where there is one also those of
+    the experiment and of single values; else `points_of` finds them."""
     values = read_toml(path)
     an_experiments = values.keys() & (Experiment.model_fields.keys() - _KEYS)
     if an_experiments and not values.keys() & {"experiment", "grid"}:
@@ -90,8 +102,28 @@ def read_sweep(path: Path, overrides: Sequence[str] = (), trace_file: Path | Non
     )
     problems += _contradictions(sweep)
     if problems:
-        raise ConfigError(KeyLines(path).put_in(problems, path.name))
+        problems += experiment_problems(sweep)
+        raise ConfigError(KeyLines(path).put_in(dict.fromkeys(problems), path.name))
     return sweep
+
+
+def experiment_problems(sweep: SweepFile) -> list[str]:
+    """Mistakes of the experiment, and of each value by itself: for a file whose points cannot be made yet."""
+    problems: list[str] = []
+    if sweep.experiment.file is not None:
+        try:
+            load_experiment(sweep.experiment, sweep.overrides, trace_file=sweep.trace_file)
+        except ConfigError as error:
+            problems += error.problems
+    named = [("grid", sweep.grid)]
+    named += [(f"include[{number}]", grid) for number, grid in enumerate(sweep.include, start=1)]
+    for where, grid in named:
+        for axis in grid.axes:
+            for value in axis.values:
+                change = Override(axis.path, [value] if axis.path == SYSTEMS else value)
+                mistakes = value_mistakes(sweep.experiment, change)
+                problems += [f"{sweep.path.name}: {where}: {mistake}" for mistake in mistakes]
+    return problems
 
 
 def _contradictions(sweep: SweepFile) -> list[str]:
@@ -99,11 +131,13 @@ def _contradictions(sweep: SweepFile) -> list[str]:
     changes, problems = parse_overrides(sweep.overrides)
     given = [(change.path, "--set") for change in changes]
     if sweep.trace_file is not None:
-        given.append((("trace", "file"), "--trace"))
+        given += [(("trace", key), "--trace") for key in ("file", "generator", "parameters")]
     for grid in (sweep.grid, *sweep.include):
-        taken = {axis.path for axis in grid.axes}
         for path, where in given:
-            if path in taken:
+            lost = [axis.path for axis in grid.axes if path[: len(axis.path)] == axis.path]
+            if where == "--trace":  # it replaces all of them
+                lost += [axis.path for axis in grid.axes if axis.path[: len(path)] == path]
+            if lost:
                 key = ".".join(path)
                 problems.append(f"{where} {key}: expected a key that {sweep.path.name} does not vary")
     return list(dict.fromkeys(problems))
@@ -123,7 +157,11 @@ class _Reader:
             return WrittenExperiment(value, f"{path.name}: experiment", path.parent, path, "experiment")
         nothing = WrittenExperiment({}, "", Path())
         if not isinstance(value, str) or not value:
-            self._mistake("experiment", "expected an experiment file, or its keys under [experiment]", value)
+            expected = "expected an experiment file, or its keys under [experiment]"
+            if value is None:
+                self._mistake("experiment", f"is missing, {expected}")
+            else:
+                self._mistake("experiment", expected, value)
             return nothing
         path = self._path.parent / Path(value).expanduser()
         if not path.is_file():
@@ -185,11 +223,16 @@ class _Reader:
             self._mistake(name, f"expected a table of keys with {'lists of ' if lists else ''}values", value)
             return Grid(())
         axes, seed_count = list[Axis](), None
-        for path, written in _leaves(value):
+        leaves = list(_leaves(value))
+        self._overlaps(name, leaves)
+        for path, _, written in leaves:
             where = f"{name}: {'.'.join(path)}"
             if path == _SEEDS and not name.startswith("exclude"):
-                if type(written) is int and written >= 1:
+                if type(written) is int and 1 <= written <= MOST_RUNS:
                     seed_count = written
+                elif type(written) is int and written >= 1:
+                    expected = f"expected how many seeds, at most {MOST_RUNS:,}"
+                    self._mistake(where, expected, written, f"; one seed is seed = [{written}]")
                 else:
                     self._mistake(where, "expected how many seeds, an integer ≥ 1", written)
             elif path == ("name",):
@@ -198,33 +241,53 @@ class _Reader:
                 self._mistake(where, "expected a list of values", written)
             elif isinstance(written, list) and not written:
                 self._mistake(where, "expected at least one value, got none")
+            elif isinstance(written, list) and len(written) > MOST_RUNS:
+                self._mistake(where, f"expected at most {MOST_RUNS:,} values, got {len(written):,}")
             else:
-                axes.append(self._axis(path, written if isinstance(written, list) else [written]))
+                values = written if isinstance(written, list) else [written]
+                axes.append(self._axis(path, self._systems(where, values) if path == SYSTEMS else values))
         if seed_count is not None and any(axis.path == SEED for axis in axes):
             self._mistake(f"{name}: seeds", "expected either seed or seeds, got both")
-        if not axes and seed_count is None and name != "grid":
+        if not leaves and name != "grid":
             self._mistake(name, "expected at least one key")
         return Grid(tuple(axes), seed_count)
 
+    def _overlaps(self, name: str, leaves: Sequence[tuple[tuple[str, ...], str, Any]]) -> None:
+        """Keys of which one would silently change the values of another."""
+        for (path, first, _), (other, second, _) in combinations(leaves, 2):
+            if path == other:
+                self._mistake(f"{name}: {'.'.join(path)}", f"expected it once, got {first} and {second}")
+            elif path[: len(other)] == other or other[: len(path)] == path:
+                whole, part = sorted((first, second), key=len)
+                self._mistake(f"{name}: {part}", f"expected it or {whole}, of which it is a part, got both")
+
+    def _systems(self, where: str, values: Sequence[Any]) -> list[Any]:
+        """The values that are one system each."""
+        for value in values:
+            if not isinstance(value, str):
+                self._mistake(where, "expected names, as each run has one system", value)
+        return [value for value in values if isinstance(value, str)]
+
     def _axis(self, path: tuple[str, ...], values: list[Any]) -> Axis:
         folder = self._path.parent
-        kept: list[Any] = []
-        for value in values:
-            found = anchored(Override(path, value), folder).value
-            if not any(type(found) is type(other) and found == other for other in kept):
-                kept.append(found)
-        return Axis(path, tuple(kept))
+        found = [anchored(Override(path, value), folder).value for value in values]
+        return Axis(path, tuple({repr(value): value for value in found}.values()))
 
     def _mistake(self, where: str, text: str, *got: object) -> None:
         found = f", got {shown(got[0])}{''.join(map(str, got[1:]))}" if got else ""
         self._problems.append(f"{self._path.name}: {where}: {text}{found}")
 
 
-def _leaves(table: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Every key that holds something else than a table; `a.b`, `"a.b"` and [grid.a] b are the same key."""
+def _leaves(
+    table: Mapping[str, Any], above: tuple[str, ...] = (), spelled: str = ""
+) -> Iterator[tuple[tuple[str, ...], str, Any]]:
+    """Every key that holds something else than a table, and how it is written; `a.b`, `"a.b"` and [grid.a] b
+    are the same key."""
     for name, value in table.items():
         path = (*above, *name.split("."))
+        key = name if _BARE_KEY.fullmatch(name) else f'"{name}"'
+        here = f"{spelled}.{key}" if spelled else key
         if isinstance(value, dict):
-            yield from _leaves(value, path)
+            yield from _leaves(value, path, here)
         else:
-            yield path, value
+            yield path, here, value
