@@ -103,7 +103,8 @@ def print_table(
 ) -> None:
     """Print a table (`most_rows` of it, None: all), with its caption if asked; names, numbers and cells of
     columns in `whole` are never broken. Where it is wider than the terminal the columns that do not fit come
-    below, behind the first again; in a pipe it is as wide as it has to be."""
+    below, behind what names the row again (its keys, or its number where they leave no room for a figure);
+    in a pipe it is as wide as it has to be."""
     rows = table.rows[:most_rows]
     if table.title:
         console.print(Text(table.title, style="bold"), soft_wrap=not console.is_terminal)
@@ -134,9 +135,9 @@ def _plain(table: ReportTable, rows: Sequence[tuple[str, ...]]) -> Iterable[str]
 def _draw(
     table: ReportTable, rows: Sequence[tuple[str, ...]], console: Console, whole: Container[int]
 ) -> None:
-    """On a terminal: the columns that do not fit come below, behind the first again."""
-    columns_of = range(len(table.head))
-    kept = {column for column in columns_of if column == 0 or column in whole or table.is_numeric(column)}
+    """On a terminal: the columns that do not fit come below, behind what names the row again."""
+    count_of = len(table.head)
+    kept = {at for at in range(count_of) if at == 0 or at in whole or table.is_numeric(at)}
     widths = [
         max(
             _longest_word(name),
@@ -145,7 +146,36 @@ def _draw(
         )
         for number, name in enumerate(table.head)
     ]
-    for columns in _fitting(widths, console.width):
+    keys = table.numeric_from if 1 < table.numeric_from < count_of else 1
+    is_split = sum(widths) + _GAP * (count_of - 1) > console.width
+    room = console.width - sum(widths[:keys]) - _GAP * keys
+    if is_split and (
+        (keys > 1 and max(widths[keys:]) > room) or len({row[:keys] for row in rows}) < len(rows)
+    ):
+        numbered = replace(
+            table,
+            head=("#" if any(table.head) else "", *table.head),
+            numeric_from=table.numeric_from + 1,
+            text_from=table.text_from + 1,
+        )
+        names = [(str(number), *row) for number, row in enumerate(rows, start=1)]
+        _draw_columns(
+            numbered, names, console, [len(str(len(rows))), *widths], 1, {0, *(at + 1 for at in kept)}
+        )
+    else:
+        _draw_columns(table, rows, console, widths, keys, kept)
+
+
+def _draw_columns(
+    table: ReportTable,
+    rows: Sequence[tuple[str, ...]],
+    console: Console,
+    widths: Sequence[int],
+    keys: int,
+    kept: Container[int],
+) -> None:
+    """`widths`: the least of each column. `keys`: the columns that name a row. Cells in `kept` are whole."""
+    for columns in _fitting(widths, keys, console.width):
         headed = any(table.head[column] for column in columns)
         drawn = Table(box=None, pad_edge=False, show_header=headed)
         tight = _natural_width(table, rows, columns) > console.width
@@ -175,12 +205,12 @@ def _longest_word(text: str) -> int:
     return max(map(cell_len, text.split()), default=0)
 
 
-def _fitting(widths: Sequence[int], most: int) -> Iterable[list[int]]:
-    """Columns that fit beside the first one, again and again until all are there."""
-    groups = [[0]]
-    for column in range(1, len(widths)):
+def _fitting(widths: Sequence[int], keys: int, most: int) -> Iterable[list[int]]:
+    """Columns that fit beside those that name a row, again and again until all are there."""
+    groups = [list(range(keys))]
+    for column in range(keys, len(widths)):
         wide = sum(widths[one] + _GAP for one in groups[-1]) + widths[column]
-        if wide > most and len(groups[-1]) > 1:
-            groups.append([0])
+        if wide > most and len(groups[-1]) > keys:
+            groups.append(list(range(keys)))
         groups[-1].append(column)
     return groups

@@ -123,5 +123,38 @@ def test_no_number_and_no_name_is_broken_at_any_width(width: int) -> None:
     assert max(len(line) for line in text.splitlines()) <= width
 
 
+@pytest.mark.parametrize(("width", "names"), [(60, 3), (80, 3), (40, 1)])
+def test_every_part_of_a_split_table_names_its_rows(width: int, names: int) -> None:
+    """All keys are repeated; where they leave no room for a figure rows have numbers."""
+    keys = [
+        (system, steps, alpha)
+        for system in ("mohawk", "hierfavg")
+        for steps in ("2", "5")
+        for alpha in ("0.1", "1.0")
+    ]
+    rows = tuple((*key, "1,093.8 ± 6.3 J", "12,345 ± 12 J", "9,999.9 ± 1 J") for key in keys)
+    head = ("system", "cloud_every_steps", "alpha", "consumed", "wasted", "failed")
+    table = ReportTable("t", "", "", head, rows, numeric_from=3)
+    out = io.StringIO()
+    print_table(table, Console(file=out, width=width, force_terminal=True, color_system=None))
+    lines = out.getvalue().replace("\N{NO-BREAK SPACE}", " ").splitlines()
+    parts = "\n".join(lines).split("#" if names == 1 else "system")[1:]
+    assert len(parts) > 1
+    for part in parts:
+        named = [tuple(line.split()[:names]) for line in part.strip().splitlines()[1:]]
+        assert named == (keys if names > 1 else [(str(number),) for number in range(1, 9)])
+    assert max(map(len, lines)) <= width
+
+
+def test_rows_of_one_name_have_numbers_where_their_table_is_split() -> None:
+    rows = (("mohawk", "12,345 ± 12 J", "9,999.9 ± 1 J"), ("mohawk", "54,321 ± 12 J", "1,111.1 ± 1 J"))
+    out = io.StringIO()
+    table = ReportTable("t", "", "", ("run", "consumed", "wasted"), rows)
+    print_table(table, Console(file=out, width=30, force_terminal=True, color_system=None))
+    lines = out.getvalue().replace("\N{NO-BREAK SPACE}", " ").split("\n")
+    assert lines[1] == "1  mohawk  12,345 ± 12 J"
+    assert lines[4:6] == ["1  9,999.9 ± 1 J", "2  1,111.1 ± 1 J"]
+
+
 def test_what_matters_begins_the_whole_report_too(hand_made):
     assert shown(hand_made()).startswith("mohawk reached 85.0 %")
