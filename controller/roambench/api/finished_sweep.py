@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -52,7 +53,8 @@ def sweep_now(
     sweep = read_sweep(file, [f"{key}={json.dumps(value)}" for key, value in changes.items()])
     kind, _ = fleet_of(sweep.fleet)
     if kind.has_file:
-        raise ConfigError([f"{file}: a sweep on a bench takes care of its boards: roambench sweep {file}"])
+        command = f"roambench sweep {shlex.quote(str(file))}"
+        raise ConfigError([f"{file}: a sweep on a bench takes care of its boards: {command}"])
     folder = out or Path("runs") / file.stem
     usual = 1 if kind.has_agents else os.cpu_count() or 1
     outside_loops(

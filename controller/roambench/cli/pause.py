@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -24,7 +25,8 @@ def pause(run: RunArgument) -> None:
         file.touch()
     except OSError as error:
         raise RunError(f"{file}: cannot be written: {error.strerror or error}") from None
-    typer.echo(f"{run} pauses after its present step; go on with `roambench resume-replay {run}`")
+    command = f"roambench resume-replay {shlex.quote(str(run))}"
+    typer.echo(f"{run} pauses after its present step; go on with `{command}`")
 
 
 def resume_replay(run: RunArgument) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -143,7 +144,8 @@ def written_in(path: Path) -> WrittenExperiment:
     """The keys of a file, not yet checked; ConfigError where it is no TOML, or a sweep's."""
     values = read_toml(path)
     if values.keys() & _SWEEPS_KEYS:
-        raise ConfigError([f"{path.name}: a sweep file, not an experiment: roambench sweep {path}"])
+        command = f"roambench sweep {shlex.quote(str(path))}"
+        raise ConfigError([f"{path.name}: a sweep file, not an experiment: {command}"])
     return WrittenExperiment(values, path.name, path.parent, path)
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import datetime as dt
 import fcntl
+import shlex
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -266,7 +267,9 @@ def _load(path: Path) -> Authority:
     except OSError as error:
         raise IdentityError(f"{path}: the bench's authority cannot be read ({error.strerror})") from None
     if path.stat().st_mode & 0o077:
-        raise IdentityError(f"{path}: others may read the bench's private key; chmod 600 {path}")
+        raise IdentityError(
+            f"{path}: others may read the bench's private key; chmod 600 {shlex.quote(str(path))}"
+        )
     certificate, mark, key = text.partition(_KEY_MARK)
     if not mark:
         raise IdentityError(f"{path}: holds no private key")

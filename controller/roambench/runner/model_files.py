@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -103,6 +104,6 @@ def _kept(path: Path, system: str, steps: int) -> Iterator[str]:
         )
         model = " and its last model" if (path / GLOBAL_MODEL).is_file() else ""
         yield f"{system} interrupted {where} ({reason}): its records{model} are kept in {path}."
-    yield f"  look at it   roambench report {path}"
+    yield f"  look at it   roambench report {shlex.quote(str(path))}"
     if read_checkpoint(path) is not None:
-        yield f"  go on        roambench resume {path}"
+        yield f"  go on        roambench resume {shlex.quote(str(path))}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import shlex
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
@@ -125,7 +126,8 @@ class PauseGate:
             return 0
         began_ns = self._now_ns()
         self._journal.append(ReplayPaused(step))
-        self._say(f"paused after step {step}: go on with `roambench resume-replay {self._file.parent}`")
+        command = f"roambench resume-replay {shlex.quote(str(self._file.parent))}"
+        self._say(f"paused after step {step}: go on with `{command}`")
         while self._file.exists():  # noqa: ASYNC110  another process removes it
             await asyncio.sleep(_LOOK_S)
         ended_ns = self._now_ns()

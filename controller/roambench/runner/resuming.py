@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -165,18 +166,19 @@ def _settings(experiment: Experiment) -> dict[str, Any]:
 def resumable(experiment: Experiment, folder: RunFolder) -> Checkpoint:
     """From what the run can go on; RunError says why it cannot."""
     path, info = folder.path, folder.info
+    look = f"roambench report {shlex.quote(str(path))}"
     if info.state is RunState.FINISHED:
         forget(path)  # where it died behind its last word
-        raise RunError(f"{path}: nothing to resume: the run is finished; look at it: roambench report {path}")
+        raise RunError(f"{path}: nothing to resume: the run is finished; look at it: {look}")
     if not info.kind.trains:
         raise RunError(
             f"{path}: cannot be resumed: its fleet is {info.fleet}, and only runs on {_resumable_kinds()} "
-            f"ones can go on; what was recorded is kept: roambench report {path}"
+            f"ones can go on; what was recorded is kept: {look}"
         )
     if experiment.program.name:
         raise RunError(
             f"{path}: cannot be resumed: the state of its {experiment.program.name} app was in a process "
-            f"that ended with the run; what was recorded is kept: roambench report {path}"
+            f"that ended with the run; what was recorded is kept: {look}"
         )
     checkpoint = read_checkpoint(path)
     if checkpoint is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -83,14 +84,14 @@ def replace(
         raise ConfigError(["expected BOARD SPARE [--card FOLDER], or BOARD --undo"])
     if undo:
         freed = take_back(loaded, board)
-        print(
-            f"{board} is itself again; next: roambench fleet provision {bench} --only {board} --only {freed}"
-        )
+        words = ["roambench", "fleet", "provision", str(bench), "--only", board, "--only", freed]
+        print(f"{board} is itself again; next: {shlex.join(words)}")
         return
     done = replace_board(loaded, loaded.host(board), loaded.host(spare), _print_step, card)
     print(done.note)
     print(f"{board} is played by {spare} at {done.host.address} from now on")
-    print(f"next: roambench fleet identify {bench} (it has another meter), before the next run")
+    command = f"roambench fleet identify {shlex.quote(str(bench))}"
+    print(f"next: {command} (it has another meter), before the next run")
 
 
 def _print_step(host: Host, text: str) -> None:

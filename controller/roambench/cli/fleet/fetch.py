@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -106,7 +107,8 @@ def fetch(
         if any(one.value for one in outcomes):
             export_run(folder)
             if not as_json:
-                say(console, f"{run}: ledger and tables are computed again; see roambench report {run}")
+                command = f"roambench report {shlex.quote(str(run))}"
+                say(console, f"{run}: ledger and tables are computed again; see {command}")
     if any(one.failed for one in outcomes):
         raise typer.Exit(1)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -57,13 +58,14 @@ def lease(
             print_json({"bench": loaded.name, "booking": _row(booked)})
             return
         print(f"{loaded.name}: {described(booked)}")
-        print(f"roambench fleet release {bench} --booking {booked.number} takes it back")
+        print(f"roambench fleet release {shlex.quote(str(bench))} --booking {booked.number} takes it back")
         return
     reserve(loaded, purpose, hours * 3600.0, wait, partial(say, console))
     if as_json:
         print_json({"bench": loaded.name, "holder": _row(standing_of(loaded).holder)})
         return
-    print(f"{loaded.name} is yours for {hours:g} h; roambench fleet release {bench} gives it back")
+    command = f"roambench fleet release {shlex.quote(str(bench))}"
+    print(f"{loaded.name} is yours for {hours:g} h; {command} gives it back")
 
 
 def release(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shlex
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -198,5 +199,5 @@ def _instructions(spec: EmulatorSpec, addresses: dict[str, dict[str, str]]) -> I
                 yield f"  {via:<9}  {address}"
                 continue
             driver, port = reader(row.name, transport, address, spec.interval_ms)
-            yield f"  {via:<9}  roambench meter read --driver {driver} '{port}'"
-    yield f"faults: roambench meter fault {spec.truth_dir} stall@0:5 · end: Ctrl-C"
+            yield f"  {via:<9}  roambench meter read --driver {driver} {shlex.quote(port)}"
+    yield f"faults: roambench meter fault {shlex.quote(str(spec.truth_dir))} stall@0:5 · end: Ctrl-C"

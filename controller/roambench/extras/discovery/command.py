@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -110,7 +111,7 @@ def discover(
         text = drafted(new, controller, user=user, key=shown_key, port=port, taken=taken)
         write_out(out, text)
         if not as_json:
-            print(f"drafted {out}: look at it, then roambench fleet list {out}")
+            print(f"drafted {out}: look at it, then roambench fleet list {shlex.quote(str(out))}")
 
 
 def _table(title: str, found: list[FoundBoard]) -> Table:

@@ -8,6 +8,7 @@ its hosts.
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import tempfile
 from collections import Counter
@@ -304,7 +305,7 @@ def _readme(runs: Sequence[TrackedRun], missing_parts: Sequence[str]) -> str:
         version=software["Version"],
         runs=listed,
         missing=missing if missing_parts else "",
-        first=f"runs/{runs[0].name}",
+        first=shlex.quote(f"runs/{runs[0].name}"),
     )
 
 

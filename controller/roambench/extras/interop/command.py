@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -102,7 +103,8 @@ def import_bench(
     for host in found.hosts:
         for note in host.notes:
             print(f"{host.table['name']}: {note}")
-    print(f"{count(len(found.hosts), 'host')} in {out}: look at it, then roambench fleet list {out}")
+    command = f"roambench fleet list {shlex.quote(str(out))}"
+    print(f"{count(len(found.hosts), 'host')} in {out}: look at it, then {command}")
 
 
 def export_bench(

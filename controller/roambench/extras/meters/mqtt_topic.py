@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
@@ -145,7 +146,7 @@ def _login(path: Path) -> tuple[str, str]:
     path = path.expanduser()
     with path.open("rb") as opened:
         if os.fstat(opened.fileno()).st_mode & 0o077:
-            raise ValueError(f"login: others may read {path}: chmod 600 {path}")
+            raise ValueError(f"login: others may read {path}: chmod 600 {shlex.quote(str(path))}")
         text = opened.read(_MOST_LOGIN).partition(b"\n")[0].decode("utf-8-sig", "replace").strip()
     user, colon, password = text.partition(":")
     if not colon or not user or not text.isprintable():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shlex
 import tarfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,7 +80,7 @@ def replace_board(
         raise FleetError(
             f"{board.name} is played by {spare.name}, which has what it left, but is not provisioned: "
             f"{done.reason}; {done.next_action}; then "
-            f"roambench fleet provision {bench.file} --only {board.name}"
+            f"roambench fleet provision {shlex.quote(str(bench.file))} --only {board.name}"
         )
     return Replaced(player, belongings.note)
 
@@ -143,14 +144,16 @@ def _is_free(link: HostLink) -> None:
             raise HostError(
                 link.host.name,
                 "it has records of runs, and no agent runs that could hand them over",
-                f"roambench fleet provision {link.bench.file} --only {link.host.name}, then fleet fetch",
+                f"roambench fleet provision {shlex.quote(str(link.bench.file))} "
+                f"--only {link.host.name}, then fleet fetch",
             )
         return
     status = ask_agent(link, "status")
     if status.get("run"):
         raise HostError(link.host.name, f"it takes part in run {status['run']}", "wait for its end")
     if status.get("unsent_runs"):
-        raise HostError(link.host.name, "it has records of runs", f"roambench fleet fetch {link.bench.file}")
+        command = f"roambench fleet fetch {shlex.quote(str(link.bench.file))}"
+        raise HostError(link.host.name, "it has records of runs", command)
 
 
 def _hand_over(link: HostLink, state: bytes) -> None:

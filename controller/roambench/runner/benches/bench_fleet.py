@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -171,7 +172,8 @@ async def bench_fleet(
             yield AgentBench(fleet, clock, watch, clocks, fleet, HostPower(hosts))
     finally:
         try:
-            await to_its_end(drain, fleet, patience.drain_s, f"{bench.file} {folder.path}", tell)
+            bench_and_run = shlex.join([str(bench.file), str(folder.path)])
+            await to_its_end(drain, fleet, patience.drain_s, bench_and_run, tell)
         finally:
             await to_its_end(_forward, live, tell)
             try:
@@ -244,7 +246,8 @@ async def _all_ready(
         named = "; ".join(f"{name}: {reason}" for name, reason in sorted(watch.not_ready.items()))
         raise HostsFailed(
             sorted(watch.not_ready),
-            f"trainers that cannot start: {named}; try roambench fleet preflight {bench.file}",
+            f"trainers that cannot start: {named}; "
+            f"try roambench fleet preflight {shlex.quote(str(bench.file))}",
         )
 
 
@@ -278,8 +281,8 @@ def _absent(bench: Bench, hosts: tuple[Host, ...], watch: Watch, patience_s: flo
         [host.name for host in missing],
         f"{len(missing)} of {len(hosts)} hosts did not dial {where}, and for {patience_s:.0f} s none more "
         f"did: {', '.join(host.name for host in missing)}{reasons}; next: roambench fleet status "
-        f"{bench.file} (is the agent up?), roambench fleet logs, and that a firewall lets the hosts reach "
-        "this address",
+        f"{shlex.quote(str(bench.file))} (is the agent up?), roambench fleet logs, and that a firewall lets "
+        "the hosts reach this address",
     )
 
 
@@ -288,7 +291,8 @@ def _unready(bench: Bench, hosts: tuple[Host, ...], watch: Watch, patience_s: fl
     return HostsFailed(
         missing,
         f"{len(missing)} of {len(hosts)} hosts have no trainer ready, and for {patience_s:.0f} s none more "
-        f"became so: {', '.join(missing)}; next: roambench fleet logs {bench.file} --only {missing[0]}",
+        f"became so: {', '.join(missing)}; next: roambench fleet logs {shlex.quote(str(bench.file))} "
+        f"--only {missing[0]}",
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import shlex
 import time
 from collections.abc import Mapping
 
@@ -52,8 +53,8 @@ def passed_gate(
             [
                 *(f"{host}: {reason}" for host, reason in unsure.items()),
                 f"which meter powers which board is not proven for {len(unsure)} of {len(hosts)} hosts: "
-                f"roambench fleet identify {bench.file} proves it; --unproven runs all the same and the "
-                "report says so",
+                f"roambench fleet identify {shlex.quote(str(bench.file))} proves it; --unproven runs all the "
+                "same and the report says so",
             ]
         )
         if known is not None and unsure.keys() <= known.reopened:  # the others of a campaign go on

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -61,7 +62,8 @@ def check_model(folder: RunFolder, log: EventLog, *, download: bool = False) -> 
     except RoambenchError as error:
         why = str(error).splitlines()
         if isinstance(error, ConfigError | DataError):
-            why.append(f"where the data set is missing: roambench check {folder.path} --download")
+            command = f"roambench check {shlex.quote(str(folder.path))} --download"
+            why.append(f"where the data set is missing: {command}")
         yield CheckFinding(_SCORE, CheckOutcome.NOT_CHECKED, tuple(why))
         return
     other = [

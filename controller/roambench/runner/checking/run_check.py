@@ -4,6 +4,7 @@ raw records, every figure that was written compared."""
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -67,7 +68,9 @@ def check_run(path: Path, *, digests: bool = True, download: bool = False) -> Ru
     findings: list[CheckFinding] = [_files(path)] if digests else []
     with RunFolder.open(path) as folder:
         if folder.info.state is RunState.RUNNING:
-            raise RunError(f"{path}: goes on; check it when it has ended: roambench watch {path}")
+            raise RunError(
+                f"{path}: goes on; check it when it has ended: roambench watch {shlex.quote(str(path))}"
+            )
         findings.append(_records(folder))
         findings.append(_trace(folder))
         try:

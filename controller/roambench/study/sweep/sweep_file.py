@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -82,7 +83,8 @@ def read_sweep(path: Path, overrides: Sequence[str] = (), trace_file: Path | Non
     values = read_toml(path)
     an_experiments = values.keys() & (Experiment.model_fields.keys() - _KEYS)
     if an_experiments and not values.keys() & {"experiment", "grid"}:
-        raise ConfigError([f"{path.name}: an experiment file, not a sweep: roambench run {path}"])
+        command = f"roambench run {shlex.quote(str(path))}"
+        raise ConfigError([f"{path.name}: an experiment file, not a sweep: {command}"])
     problems = [
         f"{path.name}: {name}: unknown key{did_you_mean(name, _KEYS)}" for name in values.keys() - _KEYS
     ]

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
+import shlex
 import sys
 import zipfile
 from pathlib import Path
@@ -65,6 +67,15 @@ def test_the_library_reads_back_every_file_with_what_it_holds(runs: list[Path], 
             if not name.endswith(".sqlite"):
                 assert there == (run / name).read_bytes()
     assert "roambench check ." in (tmp_path / "crate/README.md").read_text()
+
+
+def test_the_command_that_repeats_a_run_can_be_pasted_whatever_the_runs_name(
+    runs: list[Path], tmp_path: Path
+) -> None:
+    run = runs[1].rename(tmp_path / "hierfavg cloud_every_steps=2 it's seed=7")
+    crate = export_ro_crate([run], tmp_path / "crate", ABOUT)
+    (command,) = re.findall("`(roambench run .*)` ", (crate / "README.md").read_text())
+    assert shlex.split(command) == ["roambench", "run", f"runs/{run.name}"]
 
 
 def test_actions_say_when_with_what_and_what_came_out(runs: list[Path], tmp_path: Path) -> None:
