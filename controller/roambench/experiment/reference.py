@@ -29,6 +29,7 @@ code 2). An unknown key is a mistake. Names end in their units (`_mbit_s`: 10⁶
 relative to the file.
 
 `--set KEY=VALUE` overrides a key for one run: `--set learning.batch_size=16`, `--set 'systems=["mohawk"]'`.
+Of two for one key the last holds.
 The run folder keeps the experiment with all defaults, as `experiment.json`.
 """
 

@@ -51,11 +51,12 @@ def new_group(runs_dir: Path, name: str) -> Group:
     cannot be written. Without links on the file system there is no `latest`."""
     home = runs_dir / name
     with naming(home):
+        home.mkdir(parents=True, exist_ok=True)
         start = datetime.now().strftime("%Y-%m-%dT%H%M")
         for number in count(1):
             path = home / (start if number == 1 else f"{start}-{number}")
             with contextlib.suppress(FileExistsError):
-                path.mkdir(parents=True)
+                path.mkdir()
                 break
     with contextlib.suppress(OSError):
         link = home / f".{LATEST}.{secrets.token_hex(4)}"

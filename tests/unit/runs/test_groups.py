@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from roambench.runs.groups import runs_at
+import pytest
+
+from roambench.contract.errors import RunError
+from roambench.runs.groups import new_group, runs_at
 
 
 def made_run(path: Path) -> Path:
     path.mkdir(parents=True)
     (path / "run.json").write_text("{}")
     return path
+
+
+def test_a_folder_of_runs_that_is_a_link_to_nowhere_is_refused(tmp_path: Path) -> None:
+    """It went on for ever."""
+    (tmp_path / "runs").symlink_to(tmp_path / "unplugged")
+    with pytest.raises(RunError, match=r"runs: expected a folder, a link that leads nowhere is there"):
+        new_group(tmp_path / "runs", "demo")
 
 
 def test_a_run_and_what_holds_none_stay_as_they_are(tmp_path: Path) -> None:

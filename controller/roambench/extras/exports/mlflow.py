@@ -16,6 +16,7 @@ from urllib.parse import quote
 from roambench.contract.errors import ConfigError, RunError
 from roambench.report.pages.report import page
 from roambench.report.tracked import PUBLIC_FILES, TrackedRun, missing, tracked_runs
+from roambench.runs.database import naming
 from roambench.runs.info import RunState
 
 #: What MLflow takes in one request and in one value (mlflow.utils.validation).
@@ -99,10 +100,8 @@ def store_of(store: str) -> tuple[str, str | None]:
         database = Path(rest.removeprefix("/"))
     else:
         database = Path(store) / "mlflow.db"
-    try:
+    with naming(database.parent):
         database.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise RunError(f"{database.parent}: {error.strerror or error}") from None
     database = database.resolve()
     return f"sqlite:///{database}", (database.parent / "artifacts").as_uri()
 

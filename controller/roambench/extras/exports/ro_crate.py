@@ -98,7 +98,7 @@ def export_ro_crate(
     `out` that is there already or runs of one name; RunError for what is no run, where the library is not
     installed or the disk refuses.
     """
-    if out.exists():
+    if out.exists() or out.is_symlink():
         raise ConfigError([f"-o: {out}: exists already; name a new folder or .zip file"])
     crate_of = _library()
     found = tracked_runs(runs)

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from roambench.contract.errors import ConfigError, RunError
+from roambench.contract.errors import ConfigError
 from roambench.report.tracked import Scalar, missing, named_twice, tracked_names, tracked_runs
+from roambench.runs.database import naming
 
 
 def export_tensorboard(runs: Sequence[Path], out: Path) -> list[Path]:
@@ -25,14 +26,12 @@ def export_tensorboard(runs: Sequence[Path], out: Path) -> list[Path]:
     writer_of, event_of = _library()
     folders = []
     for run, place in zip(tracked_runs(runs), places, strict=True):
-        try:
+        with naming(place):
             place.mkdir(parents=True)
             writer = writer_of(str(place))
             for point in run.curves:
                 writer.add_event(event_of(point, run.began_s))
             writer.close()
-        except OSError as error:
-            raise RunError(f"{place}: {error.strerror or error}") from None
         folders.append(place)
     return folders
 

@@ -142,6 +142,12 @@ def test_what_is_no_single_licence_is_refused(license_: str, runs: list[Path], t
     assert sorted(path.name for path in tmp_path.iterdir()) == ["board", "virtual"]
 
 
+def test_a_link_that_leads_nowhere_is_left_alone(runs: list[Path], tmp_path: Path) -> None:
+    (tmp_path / "crate").symlink_to(tmp_path / "unplugged")
+    with pytest.raises(ConfigError, match="crate: exists already; name a new folder"):
+        export_ro_crate(runs, tmp_path / "crate", ABOUT)
+
+
 def test_an_archive_that_is_there_is_left_alone(runs: list[Path], tmp_path: Path) -> None:
     (tmp_path / "crate.zip").write_text("mine")
     with pytest.raises(ConfigError, match="exists already"):
