@@ -16,8 +16,6 @@ from roambench.cli.main import main
 CONTROLLER = Path(roambench.cli.__file__).parents[1]
 #: A command, to the end of its sentence.
 COMMAND = re.compile(r"(?:roambench [a-z-]+|chmod [0-9]+)[^;`]*")
-#: Modules whose commands are left as they are.
-LEFT = {"extras/papers/finished_runs.py"}
 PATHS = re.compile(r"\b(path|file|folder|dir|truth_dir|parent|run|bench|out|port)\b")
 
 
@@ -40,7 +38,6 @@ def test_every_path_in_a_command_that_a_message_names_is_quoted_for_a_shell() ->
         for module in sorted(CONTROLLER.rglob("*.py"))
         for value in commands(module.read_text("utf-8"))
         if PATHS.search(value) and not value.startswith(("shlex.", "' '.join((shlex."))
-        if module.relative_to(CONTROLLER).as_posix() not in LEFT
     ]
     assert unquoted == []
     assert list(commands('f"{path}: a run: roambench report {path}"')) == ["path"]

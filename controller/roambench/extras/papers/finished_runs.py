@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,7 +70,8 @@ def _looked_through(folder: Path) -> tuple[list[FinishedRun], list[str], int]:
         places = {folder / point["folder"]: point["state"] == "finished" for point in document["points"]}
     except OSError as error:
         if (folder / "run.json").is_file():
-            raise RunError(f"{folder}: a run, not a sweep: roambench report {folder}") from None
+            command = f"roambench report {shlex.quote(str(folder))}"
+            raise RunError(f"{folder}: a run, not a sweep: {command}") from None
         # An older version wrote no table for a sweep whose first session was interrupted.
         places = {found.parent: False for found in sorted(folder.glob("points/*/point.json"))}
         if not places:

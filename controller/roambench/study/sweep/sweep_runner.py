@@ -125,7 +125,7 @@ def _counted(points: Sequence[Point], todo: int, at_a_time: int) -> str:
     rows = len({repr(point.row) for point in points})
     seeds = count(len({point.seed for point in points}), "seed")
     text = f"{count(len(points), 'run')}: {count(rows, 'point')} of the grid, {seeds}"
-    text += f"; {len(points) - todo} finished already, {todo} to run"
+    text += f"; {len(points) - todo:,} finished already, {todo:,} to run"
     return text + (f", {at_a_time} at a time" if at_a_time else "")
 
 
