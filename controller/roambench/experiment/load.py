@@ -144,8 +144,8 @@ def written_in(path: Path) -> WrittenExperiment:
     """The keys of a file, not yet checked; ConfigError where it is no TOML, or a sweep's."""
     values = read_toml(path)
     if values.keys() & _SWEEPS_KEYS:
-        command = f"roambench sweep {shlex.quote(str(path))}"
-        raise ConfigError([f"{path.name}: a sweep file, not an experiment: {command}"])
+        quoted = shlex.quote(str(path))
+        raise ConfigError([f"{path.name}: a sweep file, not an experiment: roambench sweep {quoted}"])
     return WrittenExperiment(values, path.name, path.parent, path)
 
 
