@@ -283,3 +283,13 @@ _ROWS: Final = (
 )  # fmt: skip
 #: By name.
 QUANTITIES: Final[Mapping[str, Quantity]] = MappingProxyType({row.name: row for row in _ROWS})
+#: Costs until the threshold, by name: a run that never reached it has none, or what all of its rounds cost.
+UP_TO_THRESHOLD: Final = frozenset(
+    {
+        "rounds_to_threshold",
+        "to_threshold_j",
+        "communication_j_to_threshold",
+        "communication_j_per_client",
+        "communication_j_per_participant",
+    }
+)

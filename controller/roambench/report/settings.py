@@ -94,6 +94,7 @@ class Best:
     setting: RepeatedSetting
     beside: tuple[tuple[RepeatedSetting, Improvement], ...]
     without: int = 0  # settings that have no such mean
+    seldom: int = 0  # those of them of which a run has none, having never reached the threshold
 
     @property
     def sentence(self) -> str:
@@ -101,13 +102,18 @@ class Best:
         heading = self.quantity.heading(self.quantity.basis_in(self.setting.basis))
         heading = heading[0].upper() + heading[1:]
         mean = interval_text(self.setting.spread(self.quantity), share=self.quantity.share)
+        rest = ""
+        if self.seldom:
+            rest = f"; not every run of {count(self.seldom, 'more setting')} reached it"
         if all(found.difference == 0.0 for _, found in self.beside):
             those = f"the {len(self.beside) + 1} settings that have one" if self.without else "all settings"
-            return f"{heading}: {those} have the same mean, {mean}."
+            if self.seldom:
+                those = f"{len(self.beside) + 1} settings"
+            return f"{heading}: {those} have the same mean, {mean}{rest}."
         unsure = [other.name for other, found in self.beside if found.winner != "A"]
         others = count(len(self.beside), "other setting")
         if len(unsure) == len(self.beside):
-            return f"{heading}: not resolved; {self.setting.name} has the best mean, {mean}."
+            return f"{heading}: not resolved; {self.setting.name} has the best mean, {mean}{rest}."
         if not unsure:
             each = "the other setting" if len(self.beside) == 1 else f"each of the {others}"
             sure = f"surely better than {each}"
@@ -115,9 +121,7 @@ class Best:
             few = ", ".join(unsure[:3]) + (f" and {len(unsure) - 3} more" if len(unsure) > 3 else "")
             sure = f"surely better than {len(self.beside) - len(unsure)} of the {others}"
             sure += f", not resolved from {few}"
-        if self.without and self.quantity.name == _TO_THRESHOLD:
-            sure += f"; not every run of {count(self.without, 'more setting')} reached it"
-        return f"{heading}: {self.setting.name} is best with {mean}; {sure}."
+        return f"{heading}: {self.setting.name} is best with {mean}; {sure}{rest}."
 
 
 def settings_of(runs: Sequence[RunSummary]) -> Settings:
@@ -195,4 +199,5 @@ def _best(quantity: Quantity, rows: Sequence[RepeatedSetting]) -> Best | None:
         pairs = [(own[seed], theirs[seed]) for seed in own if seed in theirs]
         if other is not best and pairs:
             beside.append((other, improvement(pairs, quantity.better, confidence)))
-    return Best(quantity, best, tuple(beside), len(rows) - len(means)) if beside else None
+    seldom = sum(bool(row.runs) for row in rows if row not in whole)
+    return Best(quantity, best, tuple(beside), len(rows) - len(means), seldom) if beside else None

@@ -120,6 +120,28 @@ def test_a_setting_that_seldom_reaches_a_threshold_is_not_the_fastest(grid: Path
         "Rounds to threshold: a is best with 2.3 ± 1.4; surely better than the other setting; "
         "not every run of 1 more setting reached it."
     )
+    for found, sentence in (
+        (
+            (2.0, 2.0, 2.0),
+            "2 settings have the same mean, 2.0 ± 0.0; not every run of 1 more setting reached it.",
+        ),
+        (
+            (2.0, 2.0, 2.5),
+            "not resolved; c has the best mean, 2.17 ± 0.72; not every run of 1 more setting reached it.",
+        ),
+    ):
+        last = replace(rows[2], figures=tuple({"rounds_to_threshold": value} for value in found))
+        same = replace(
+            rows[0],
+            figures=({"rounds_to_threshold": 2.0},) * 2 + ({"rounds_to_threshold": 2.0 + (found[2] > 2.0)},),
+        )
+        best = _best(QUANTITIES["rounds_to_threshold"], [same, rows[1], last])
+        assert best is not None
+        assert best.sentence == f"Rounds to threshold: {sentence}"
+    ended = replace(rows[1], runs=(), figures=())
+    best = _best(QUANTITIES["rounds_to_threshold"], [rows[0], ended, rows[2]])
+    assert best is not None
+    assert "reached it" not in best.sentence
 
 
 def test_runs_of_a_sweep_come_by_setting_and_seed_and_a_note_of_all_names_none(grid: Path) -> None:

@@ -357,7 +357,7 @@ def test_rows_have_factors_beside_the_one_that_the_sweep_names(tmp_path: Path) -
 def test_a_cost_up_to_an_accuracy_that_a_run_never_reached_has_no_factor(tmp_path: Path) -> None:
     """HierFAVG reaches it in its two quick seeds alone, which would make it the faster one."""
     sweep = (
-        'metrics = ["rounds_to_0.8", "rounds_to_threshold", "consumed_j"]\n'
+        'metrics = ["rounds_to_0.8", "rounds_to_threshold", "communication_j_per_client", "consumed_j"]\n'
         'beside = { systems = "mohawk" }\n[grid]\nsystems = ["mohawk", "hierfavg"]\nseeds = 3\n'
     )
     found = points(tmp_path, sweep)
@@ -365,7 +365,12 @@ def test_a_cost_up_to_an_accuracy_that_a_run_never_reached_has_no_factor(tmp_pat
     outcomes = [
         PointEnd(
             point.key,
-            {"consumed_j": 50.0 + step, "rounds_to_threshold": reached, "threshold_step": reached},
+            {
+                "consumed_j": 50.0 + step,
+                "rounds_to_threshold": reached,
+                "threshold_step": reached,
+                "communication_j_per_client": 9.0 - step,
+            },
             scored=((int(reached), 0.8),) if reached else ((9, 0.7),),
         )
         for point, step, reached in zip(found, range(6), (6.0, 5.0, 7.0, 3.0, None, 4.0), strict=True)

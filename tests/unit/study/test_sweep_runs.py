@@ -225,6 +225,43 @@ def test_data_sets_and_traces_that_are_missing_are_told_once_before_anything_run
     assert "2 finished already, 2 to run" in checked.stdout, checked.stderr
 
 
+def test_finished_runs_whose_files_are_spoilt_stay_until_these_are_back(tmp_path: Path) -> None:
+    run = [*CLI, "trace", "generate", "city", "-o", "tr.parquet"]
+    subprocess.run(run, cwd=tmp_path, check=True, stdout=subprocess.DEVNULL)
+    whole = (tmp_path / "tr.parquet").read_bytes()
+    (tmp_path / "s.toml").write_text(
+        "fleet = 'rehearsal'\n[experiment.trace]\nfile = 'tr.parquet'\nsteps = 3\n"
+        "[experiment.fleet]\nagents = 3\n[grid]\nseeds = 2\n"
+    )
+    assert sweep("s.toml", "-o", "o", cwd=tmp_path).returncode == 0
+    (tmp_path / "tr.parquet").write_bytes(b"spoilt")
+    for more in (["--check"], []):
+        refused = sweep("s.toml", "-o", "o", *more, cwd=tmp_path)
+        assert refused.returncode == 2
+        assert "tr.parquet: expected a trace (Parquet)" in refused.stderr
+    (tmp_path / "tr.parquet").write_bytes(whole)
+    checked = sweep("s.toml", "-o", "o", "--check", cwd=tmp_path)
+    assert "4 finished already, 0 to run" in checked.stdout, checked.stderr
+
+
+def test_a_data_set_that_is_gone_is_missed_before_its_finished_runs_are_put_aside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ROAMBENCH_DATA", str(tmp_path / "data"))
+    (tmp_path / "tiny.toml").write_text(TINY)
+    (tmp_path / "s.toml").write_text('experiment = "tiny.toml"\n[grid]\nlearning.dataset = ["mnist"]\n')
+    (tmp_path / "data").mkdir()
+    folder, gone = SweepFolder(tmp_path / "o"), {str(tmp_path / "data" / "mnist.gz"): "12"}
+    for point in points_of(read_sweep(tmp_path / "s.toml")):
+        end = PointEnd(point.key, dict.fromkeys(METRICS), inputs=gone)
+        write_outcome(folder.prepare(point, 1), end)
+    for more in (["--check"], []):
+        refused = sweep("s.toml", "-o", "o", *more, cwd=tmp_path)
+        assert refused.returncode == 2
+        assert "learning.download=true fetches it (--set)" in refused.stderr
+    assert not list((tmp_path / "o").glob("points/*/attempts"))
+
+
 def test_a_second_ctrl_c_leaves_a_point_that_does_not_stop(tmp_path: Path) -> None:
     """It ends by itself when it can."""
     (tmp_path / "tiny.toml").write_text(TINY.replace("steps = 6", "steps = 400"))

@@ -9,7 +9,7 @@ one of them leads at 2.5 % / k (the first step of S. Holm, Scand. J. Statist. 6 
 of a lead below 0 shows.
 
 Runs that never reached an accuracy have bounds, whose scatter is not that of the figures: there the sign test
-decides, of which at 2.5 % six seeds must agree.
+decides, of which at 2.5 % six seeds must agree (of a lead below 0 beside k others more).
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class Difference:
         lead, half = self.lead, self.half
         if len(self.leads) < 2:
             return ClaimVerdict.ONE_SEED
-        if self._sd <= self.rounding:
+        if self._sd <= self.rounding and not lead.bound:
             return ClaimVerdict.ALIKE if abs(lead.value) > self.rounding else ClaimVerdict.UNDECIDED
         if half is None:
             above = sum(one.value > 0.0 and not one.at_most for one in self.leads)
@@ -228,7 +228,7 @@ def claims_table(found: Sequence[Judged], *, ours: bool = False) -> ReportTable:
         "are paired by seed and by all that is varied besides. Both outcomes are one-sided tests at 2.5 %; "
         "of k rivals each must be led, and a lead below 0 has the interval of 2.5 % / k (Holm). "
         "≥, ≤: some never reached the accuracy and count with all of their rounds; ≷: on both sides. There "
-        "the signs of the seeds' leads are tested, of which six must agree.",
+        "the signs of the seeds' leads are tested, of which six must agree (behind one of k rivals more).",
         ("expectation" if ours else "claim", "outcome", "ours", "beside", "lead", "seeds"),
         tuple(rows),
         numeric_from=2,

@@ -75,10 +75,7 @@ def reproduce(
     study, and lines on what failed: that study's page is of the other runs, and the same command goes on. All
     studies with this scale where no names are given. ConfigError, with all mistakes of all studies, before
     anything runs; RunError where nothing is there to make a page of."""
-    chosen = choice.catalogue.chosen(names)
-    if not names:
-        chosen = [study for study in choice.catalogue.studies if study.sweep(choice.scale) is not None]
-    work = _prepared(choice, chosen, of_all=not names)
+    work = _prepared(choice, names)
     pages, figures = dict[str, Path](), dict[str, dict[str, Rows]]()
     failed, nothing = list[str](), list[str]()
     with fork_server(choice.out) as server:  # loaded once for all: 5 s of CPU, while all cores wait
@@ -115,13 +112,21 @@ def reproduce(
     return pages, failed
 
 
-def _prepared(choice: Reproduction, chosen: Sequence[Study], *, of_all: bool) -> list[_Work]:
+def _prepared(choice: Reproduction, names: Sequence[str]) -> list[_Work]:
     """The sweeps of the studies; ConfigError has all that is wrong with them, with what they read and with
     the folder of the figures."""
     problems, work = _mistakes(choice), list[_Work]()
+    there = {study.name for study in choice.catalogue.studies}
+    try:
+        choice.catalogue.chosen(names)
+    except ConfigError as error:
+        problems += error.problems
+    chosen = choice.catalogue.chosen([name for name in names if name in there])
+    if not names:
+        chosen = [study for study in choice.catalogue.studies if study.sweep(choice.scale) is not None]
     for study in chosen:
         try:
-            work.append(_read(choice, study, of_all=of_all))
+            work.append(_read(choice, study, of_all=not names))
         except ConfigError as error:
             problems += error.problems
     if not choice.finished:
@@ -236,12 +241,12 @@ def _keep(choice: Reproduction, folder: Path, figures: dict[str, dict[str, Rows]
 
 
 def _is_there(point: Point, folder: Path) -> bool:
-    """Return whether the point has finished, here or in another study."""
+    """Return whether the point has finished, here or in another study, with the files that are there now."""
     mine = SweepFolder(folder)
-    outcome = mine.outcome_of(point)
-    if outcome is not None and outcome.finished:
-        return True
-    return not mine.folder_of(point).exists() and _elsewhere(point, folder) is not None
+    if mine.folder_of(point).exists():
+        return not mine.is_open(point)
+    theirs = _elsewhere(point, folder)
+    return theirs is not None and not SweepFolder(theirs.parents[1]).is_open(point)
 
 
 def _elsewhere(point: Point, folder: Path) -> Path | None:

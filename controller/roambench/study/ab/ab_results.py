@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from roambench.report.improvement import Improvement, improvement
-from roambench.report.quantities import Quantity
+from roambench.report.quantities import UP_TO_THRESHOLD, Quantity
 from roambench.study.ab.ab_figures import compared_in, figures_of
 from roambench.study.ab.ab_plan import ArmName
 from roambench.study.sweep.sweep_folder import PointEnd
 
-_TO_THRESHOLD: Final = "to_threshold"
 #: (arm, pair) -> the run that finished.
 Ended = Mapping[tuple[ArmName, int], PointEnd]
 
@@ -46,7 +44,7 @@ def ab_table(pairs: int, ended: Ended) -> AbTable:
     whole = [pair for pair in range(1, pairs + 1) if ("A", pair) in ended and ("B", pair) in ended]
     rows, partly = [], []
     figures = {place: figures_of(run) for place, run in ended.items()}
-    all_there = all(f"rounds_{_TO_THRESHOLD}" in figures[arm, pair] for arm in ("A", "B") for pair in whole)
+    all_there = all("rounds_to_threshold" in figures[arm, pair] for arm in ("A", "B") for pair in whole)
     for compared in compared_in(ended.values()):
         both = [
             (figures["A", pair][compared.name], figures["B", pair][compared.name])
@@ -57,6 +55,6 @@ def ab_table(pairs: int, ended: Ended) -> AbTable:
             continue
         if len(both) < len(whole):
             partly.append((compared.title, len(both)))
-        if _TO_THRESHOLD not in compared.name or all_there:
+        if all_there or compared.name not in UP_TO_THRESHOLD:
             rows.append(PairedFigure(compared, improvement(both, compared.better)))
     return AbTable(pairs, len(whole), tuple(rows), tuple(partly))

@@ -59,9 +59,9 @@ def play(
     lock = WriterLock(folder.path / "lock")
     try:
         folder.rename_of_fewer_keys(points)
+        refuse_absent_inputs(filter(folder.is_open, points))  # before anything finished is put aside
         folder.put_aside_of_other_inputs(points, report)
         todo = left()
-        refuse_absent_inputs(todo)
         begin(todo)
         with campaign_in(
             folder.path,

@@ -9,6 +9,7 @@ from typing import Any
 
 from roambench.energy.ledger import Basis
 from roambench.report.improvement import Improvement, Measured, improvement
+from roambench.report.quantities import UP_TO_THRESHOLD
 from roambench.report.spread import Spread, spread_of
 from roambench.study.sweep.metrics import accuracy_in, is_of_task, metric_of
 from roambench.study.sweep.points import Point
@@ -123,7 +124,7 @@ def _factors(
 def _never_reached(point: Point, outcome: PointEnd, name: str) -> bool:
     """True if a run's cost is only a bound, or not there, as the run never reached the accuracy."""
     reached = outcome.figure("threshold_step") is not None
-    if point.experiment.rounds.stop_at_threshold and not reached:
+    if not reached and (point.experiment.rounds.stop_at_threshold or name in UP_TO_THRESHOLD):
         return True
     return outcome.figure(name) is None and (accuracy_in(name) is not None or not reached)
 

@@ -169,6 +169,11 @@ class SweepFolder:
         cannot be read: it is then run again."""
         return described_outcome(self.folder_of(point), point.key)
 
+    def is_open(self, point: Point) -> bool:
+        """True unless the point has finished, and with the files that are there now."""
+        outcome = self.outcome_of(point)
+        return outcome is None or not outcome.finished or bool(outcome.changes)
+
     def tries_of(self, point: Point) -> list[PointEnd]:
         """Return how the point's tries ended that counted, the latest last."""
         found = [read_outcome(path, point.key) for path in self._aside(point)]
@@ -207,8 +212,8 @@ class SweepFolder:
             if path.parent.name in known:
                 continue
             described, outcome = kept_in(PointFile, path), kept_in(PointEnd, path.with_name("result.json"))
-            if described is None:
-                continue
+            if described is None or (outcome is not None and outcome.changes):
+                continue  # of a trace that is another one now, its key is another one, too
             try:
                 experiment = from_resolved(described.config, str(path))
                 point = missing.pop(point_key(experiment, described.fleet, described.code))

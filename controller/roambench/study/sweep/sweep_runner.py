@@ -102,11 +102,7 @@ def check_sweep(sweep: SweepFile, *, out: Path, console: Console, as_json: bool 
     beside = rows_beside(sweep, points)
     folder = SweepFolder(out)
     outcomes = [folder.outcome_of(point) for point in points]
-    refuse_absent_inputs(
-        point
-        for point, outcome in zip(points, outcomes, strict=True)
-        if outcome is None or not outcome.finished
-    )
+    refuse_absent_inputs(filter(folder.is_open, points))
     if as_json:
         print_json(
             sweep_document(folder, table_of(points, outcomes, sweep.metrics, beside), points, outcomes)

@@ -325,6 +325,13 @@ def test_of_several_that_never_reached_it_the_signs_must_be_as_sure_as_of_one_th
     assert (alone, both) == (ClaimVerdict.WRONG_SIGN, ClaimVerdict.UNDECIDED)
 
 
+def test_equal_bounds_are_no_equal_leads(tmp_path: Path) -> None:
+    """MOHAWK is always there after ten rounds, and the others never."""
+    runs = runs_with(lambda run: {"reached": 10.0 if run.systems[0] == "mohawk" else None}, tmp_path, seeds=6)
+    (one,) = judged([claim("rounds_to_0.8", "less")], runs)
+    assert one.verdict is ClaimVerdict.REPRODUCED
+
+
 def test_runs_that_a_sweep_ended_before_an_accuracy_are_called_faster_no_oftener_than_promised() -> None:
     """Both sides take 40 rounds in the mean, the rivals with more scatter, and a run ends after 42: what is
     cut off looks alike in every seed, and Student's interval of that is far too short."""
