@@ -29,6 +29,7 @@ from roambench.extras.papers.alike import leaves
 from roambench.extras.papers.finished_runs import FinishedRun
 from roambench.extras.reproduce.catalogue import Claim, Values
 from roambench.report.numbers import NONE
+from roambench.report.quantities import UP_TO_THRESHOLD
 from roambench.report.table import ReportTable
 from roambench.study.sweep.metrics import accuracy_in, metric_of
 from roambench.study.sweep.points import FREE, text
@@ -37,7 +38,11 @@ _ONE_SIDED: Final = 0.025  # of a 95 % interval
 _MOST_PLACES: Final = 6
 _SEED: Final = "seed"
 _ROUNDING: Final = 1e-9  # of a figure
-_JOULES: Final = "communication_j_per_client"  # until the threshold
+#: Costs that a run without the threshold has none of, by what they are of all its rounds.
+_OF_ALL_ROUNDS: Final = {
+    "communication_j_to_threshold": "communication_j_per_client",
+    "to_threshold_j": "consumed_j",
+}
 _OF_THE_RUN: Final = ("consumed_j", "wasted_j")
 #: Runs with `values_of` each.
 _Runs = Sequence[tuple[FinishedRun, dict[str, Any]]]
@@ -252,7 +257,11 @@ def figure_of(run: FinishedRun, metric: str) -> tuple[float | None, bool]:
     counts_steps = accuracy_in(metric) is not None or metric == "rounds_to_threshold"
     if value is None and counts_steps:
         return run.outcome.figures["rounds"], True
-    to_accuracy = metric == _JOULES or (metric in _OF_THE_RUN and run.experiment.rounds.stop_at_threshold)
+    if value is None and metric in _OF_ALL_ROUNDS:
+        value = run.outcome.figure(_OF_ALL_ROUNDS[metric])
+    to_accuracy = metric in UP_TO_THRESHOLD or (
+        metric in _OF_THE_RUN and run.experiment.rounds.stop_at_threshold
+    )
     return value, to_accuracy and run.outcome.figures["rounds_to_threshold"] is None
 
 

@@ -116,17 +116,10 @@ def _prepared(choice: Reproduction, names: Sequence[str]) -> list[_Work]:
     """The sweeps of the studies; ConfigError has all that is wrong with them, with what they read and with
     the folder of the figures."""
     problems, work = _mistakes(choice), list[_Work]()
-    there = {study.name for study in choice.catalogue.studies}
-    try:
-        choice.catalogue.chosen(names)
-    except ConfigError as error:
-        problems += error.problems
-    chosen = choice.catalogue.chosen([name for name in names if name in there])
-    if not names:
-        chosen = [study for study in choice.catalogue.studies if study.sweep(choice.scale) is not None]
-    for study in chosen:
+    all_of_scale = [study.name for study in choice.catalogue.studies if study.sweep(choice.scale) is not None]
+    for name in dict.fromkeys(names or all_of_scale):
         try:
-            work.append(_read(choice, study, of_all=not names))
+            work.append(_read(choice, choice.catalogue.study(name), of_all=not names))
         except ConfigError as error:
             problems += error.problems
     if not choice.finished:

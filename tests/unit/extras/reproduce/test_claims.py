@@ -360,6 +360,31 @@ def test_joules_until_an_accuracy_that_was_never_reached_are_a_bound(tmp_path: P
     assert one.verdict is ClaimVerdict.UNDECIDED
 
 
+@pytest.mark.parametrize(
+    ("metric", "of_all_rounds"),
+    [("communication_j_to_threshold", "communication_j_per_client"), ("to_threshold_j", "consumed_j")],
+)
+def test_runs_that_never_reached_a_threshold_are_not_dropped_from_its_joules(
+    metric: str, of_all_rounds: str, tmp_path: Path
+) -> None:
+    """HierFAVG is there in one seed of six, with fewer joules than MOHAWK, and has most in the others."""
+
+    def figures(run: Experiment) -> dict[str, float | None]:
+        reaches = run.systems[0] == "mohawk" or run.seed == 42
+        joules = 9.0 if run.systems[0] == "mohawk" else 5.0 if reaches else 30.0
+        return {
+            metric: joules if reaches else None,
+            of_all_rounds: joules,
+            "rounds_to_threshold": 20.0 if reaches else None,
+        }
+
+    (one,) = judged([claim(metric, "less")], runs_with(figures, tmp_path, seeds=6))
+    assert one.difference is not None
+    assert len(one.difference.leads) == 6
+    assert one.difference.lead == Bounded(pytest.approx((5 * 21.0 - 4.0) / 6), at_least=True)
+    assert one.verdict is ClaimVerdict.UNDECIDED
+
+
 def test_a_lead_that_may_be_more_or_less_decides_nothing(tmp_path: Path) -> None:
     """Of two settings each side reaches the accuracy in one; both leads are far from 0."""
 

@@ -11,23 +11,11 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
+from rehearsed_sweep import SWEEP
 from roambench.cli.main import app
 from roambench.contract.errors import ConfigError, RunError
 from roambench.extras.reproduce.figures_csv import read_rows
 
-SWEEP = """\
-fleet = "rehearsal"
-metrics = ["aggregated_per_step"]
-[experiment]
-[experiment.trace]
-steps = 6
-parameters = { devices = 20, steps = 12 }
-[experiment.fleet]
-agents = 4
-[grid]
-systems = ["mohawk", "hierfavg"]
-seeds = 2
-"""
 STUDY = """\
 [[study]]
 name = "{name}"

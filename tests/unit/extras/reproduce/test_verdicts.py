@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from rehearsed_sweep import SWEEP
 from roambench.cli.main import app
 from roambench.contract.errors import ConfigError, RunError
 from roambench.extras.reproduce.catalogue import read_catalogue
@@ -19,19 +20,6 @@ from roambench.extras.reproduce.verdicts import page_text
 
 ROOT = Path(__file__).parents[4]
 KEPT = ROOT / "docs" / "results"
-SWEEP = """\
-fleet = "rehearsal"
-metrics = ["aggregated_per_step"]
-[experiment]
-[experiment.trace]
-steps = 6
-parameters = { devices = 20, steps = 12 }
-[experiment.fleet]
-agents = 4
-[grid]
-systems = ["mohawk", "hierfavg"]
-seeds = 2
-"""
 ELSEWHERE = """\
 at = ["small"]
 [[study.claim]]
