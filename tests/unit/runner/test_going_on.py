@@ -6,6 +6,7 @@ Real kills of real processes are in tests/local/test_resumed_runs.py.
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from cut_runs import QUIET, Cut, CutShort, cut_short
+from roambench.contract.json_values import from_file
 from roambench.experiment.sections import Experiment, resolved
 from roambench.rounds.records import RunResumed, StepClosed
 from roambench.runner.composition import run_experiment
@@ -23,7 +25,9 @@ from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState
 from roambench.runs.models import load_model
 from roambench.study.sweep import point_process
-from roambench.study.sweep.sweep_folder import PointFile
+from roambench.study.sweep.left_runs import tell_which_begin_again
+from roambench.study.sweep.points import Point
+from roambench.study.sweep.sweep_folder import PointFile, SweepFolder
 
 LEARNING = {"dataset": "digits", "model": "mlp", "images_per_device": 20, "test_images": 20}
 #: The first model that is scored is good enough.
@@ -156,6 +160,45 @@ def test_a_point_of_a_sweep_goes_on_where_it_was_cut_off(tmp_path: Path) -> None
         point_process._carried_out(tmp_path, described)
     assert point_process._carried_out(tmp_path, described).finished
     assert resumptions(tmp_path / "runs" / "mohawk") == 1
+
+
+def test_what_cannot_go_on_of_an_interrupted_point_is_kept_and_told(tmp_path: Path) -> None:
+    """An update of roambench between two sessions of a sweep costs no hour that was recorded."""
+    point = Point((), rounds("mohawk"), "simulated", "0" * 32)
+    sweep, told = SweepFolder(tmp_path), list[str]()
+    folder = sweep.prepare(point, 1)
+    described = from_file(PointFile, folder / "point.json")
+    run = folder / "runs" / "mohawk"
+
+    def begun_by_other_code() -> bytes:
+        CutShort.left = 20
+        with pytest.raises(Cut):
+            point_process._carried_out(folder, described)
+        tell_which_begin_again([point], sweep, told.append)  # it goes on
+        kept = json.loads((run / "checkpoint.json").read_text())
+        kept["made_with"]["roambench code"] = "0" * 64
+        (run / "checkpoint.json").write_text(json.dumps(kept))
+        return (run / "run.json").read_bytes()
+
+    first = begun_by_other_code()
+    for _ in range(2):
+        tell_which_begin_again([point], sweep, told.append)
+    aside = folder / "attempts" / "001" / "runs"
+    assert told == [
+        f"{point.label}: begins again, and what it recorded is kept in {aside}: {run}: cannot be resumed: "
+        "roambench code changed since it was begun, so it would not end as it would have; put back what was "
+        "there, or start a new run"
+    ]
+    second = begun_by_other_code()  # and is not found before the point's own process runs
+    assert point_process._carried_out(folder, described).finished
+    for number, infos in enumerate((first, second), 1):
+        kept = folder / "attempts" / f"00{number}" / "runs" / "mohawk"
+        assert (kept / "run.json").read_bytes() == infos
+        assert RunFolder.open(kept).read_log().count(StepClosed)
+    assert resumptions(run) == 0
+    assert len(told) == 1
+    assert sweep.attempt_of(point) == 3
+    assert sweep.tries_of(point) == []  # neither was one
 
 
 def stopped_before_its_result(folder: Path, monkeypatch: pytest.MonkeyPatch, described: PointFile) -> Path:

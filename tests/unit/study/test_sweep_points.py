@@ -150,6 +150,19 @@ def test_values_the_experiment_refuses_are_all_told_once_and_where_they_were_wri
     ]
 
 
+def test_what_is_excluded_in_vain_is_told_with_the_mistakes_of_the_experiment(tmp_path: Path) -> None:
+    assert problems(
+        tmp_path,
+        "[grid]\nfleet.agents = [4, 8]\nseeds = 2\n[[exclude]]\nfleet.agents = 3\nrounds.k2 = 1\n"
+        "seed = 9\nsystems = 'macfl'\n",
+        "[learning]\nalpha = -1.0\n",
+    ) == [
+        "sweep.toml: exclude[1]: fleet.agents: expected one of 4, 8, got 3",
+        "sweep.toml: exclude[1]: rounds.k2: expected a key of the grid, one of fleet.agents, systems, seed",
+        "tiny.toml: learning.alpha: expected a number > 0.0, got -1.0",
+    ]
+
+
 def test_one_key_in_two_spellings_is_refused_with_both(tmp_path: Path) -> None:
     """Else the values of one of them would silently be lost."""
     assert problems(

@@ -22,6 +22,7 @@ from roambench.study.campaign.campaign_log import CampaignEvent, CampaignRow
 from roambench.study.campaign.cooling import Thermometer
 from roambench.study.sweep.campaign_point import CampaignPoint, ended_of, is_done
 from roambench.study.sweep.inputs import refuse_absent_inputs
+from roambench.study.sweep.left_runs import tell_which_begin_again
 from roambench.study.sweep.points import Point
 from roambench.study.sweep.pool import Listener, forks_of, run_points
 from roambench.study.sweep.sweep_folder import PointEnd, SweepFolder
@@ -62,6 +63,8 @@ def play(
         refuse_absent_inputs(filter(folder.is_open, points))  # before anything finished is put aside
         folder.put_aside_of_other_inputs(points, report)
         todo = left()
+        if not folder.fresh:
+            tell_which_begin_again(todo, folder, report)
         begin(todo)
         with campaign_in(
             folder.path,

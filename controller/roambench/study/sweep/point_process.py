@@ -10,13 +10,11 @@ finished, 1 failed (the reason is in result.json), 130 stopped.
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Final, cast
@@ -33,16 +31,15 @@ from roambench.report.summaries.fitness import Unfit, Unfitness
 from roambench.report.summaries.run import RunSummary
 from roambench.runner.bench_options import BenchOptions
 from roambench.runner.composition import run_group
-from roambench.runner.foreign_code import ForeignCode, digest_of, foreign_code
+from roambench.runner.foreign_code import digest_of, foreign_code
 from roambench.runner.places.place import Place
 from roambench.runner.places.table import fleet_of, place_of
-from roambench.runner.resuming import Unfinished, left_in
 from roambench.runner.screen import say, screen
 from roambench.runner.stopping import leave, signals_heeded
-from roambench.runs.folder import RunFolder
-from roambench.runs.groups import Group, run_folders
+from roambench.runs.groups import Group
 from roambench.runs.lock import WriterLock, holder
 from roambench.study.command_process import fork_trainings, settle
+from roambench.study.sweep.left_runs import left_of
 from roambench.study.sweep.sweep_folder import PointEnd, PointFile, write_outcome
 
 #: Host seconds for which processes of an earlier sweep may do nothing: by then it has ended what hangs.
@@ -84,7 +81,7 @@ def _carried_out(folder: Path, described: PointFile) -> PointEnd:
         options = described.bench or BenchOptions()
         place = place_of(experiment, fleet, options)
         group = Group(folder / "runs")
-        left = _left(place, group, described.code, partial(say, console))
+        left = left_of(place, folder, key, described.code, partial(say, console))
         found = list[RunSummary]()
         runs = run_group(
             place,
@@ -117,22 +114,6 @@ def _carried_out(folder: Path, described: PointFile) -> PointEnd:
     except Exception as error:  # a fault of ours or of the user's task: the other points go on
         traceback.print_exc()
         return PointEnd(key, {}, f"{type(error).__name__}: {' '.join(str(error).split())}")
-
-
-def _left(place: Place, group: Group, code: str, say_why: Callable[[str], None]) -> Unfinished:
-    """Return what a point that was killed left of its run: one to go on with, or one that was finished
-    already and had no result yet. Anything else is removed; RunError where another process writes it."""
-    found = left_in(place, group, say_why)
-    for system, path in found.finished.items():
-        if digest_of([ForeignCode(**one) for one in RunFolder.open(path).info.code]) == code:
-            return Unfinished({}, {system: path})
-    # On a bench the next point's preflight ends what is left there of a dead one.
-    if found.to_resume and not place.kind.has_file:
-        return Unfinished(found.to_resume, {})
-    for path in run_folders(group.path):
-        WriterLock(path / "lock").release()
-    shutil.rmtree(group.path, ignore_errors=True)
-    return Unfinished({}, {})
 
 
 def _without_meter(place: Place, found: Unfit) -> set[str]:

@@ -80,7 +80,9 @@ def points_of(sweep: SweepFile) -> list[Point]:
     """All points in the order of the grid, each once; ConfigError lists every mistake of every point."""
     base, lines = _base_of(sweep), KeyLines(sweep.path)
     kind, _ = fleet_of(sweep.fleet)
-    problems: dict[str, None] = dict.fromkeys(_pointless_exclusions(sweep, base))
+    problems: dict[str, None] = dict.fromkeys(
+        _pointless_exclusions(sweep, _completed(sweep.grid, sweep.grid, base))
+    )
     columns = _columns(sweep)
     points: dict[str, Point] = {}
     for where, setting in _settings(sweep, base):
@@ -133,7 +135,7 @@ def _base_of(sweep: SweepFile) -> Experiment:
         base = load_experiment(sweep.experiment, sweep.overrides, trace_file=sweep.trace_file)
         problems = []
     except ConfigError:
-        problems = experiment_problems(sweep)
+        problems = [*experiment_problems(sweep), *_pointless_exclusions(sweep, sweep.grid.axes)]
     if not problems and (runs := _run_count(sweep, base)) > MOST_RUNS:
         problems = [
             f"{sweep.path.name}: grid: expected at most {MOST_RUNS:,} runs, got {runs:,}; take fewer values "
@@ -223,16 +225,18 @@ def _completed(grid: Grid, main: Grid, base: Experiment) -> list[Axis]:
     return [*axes, seeds]
 
 
-def _pointless_exclusions(sweep: SweepFile, base: Experiment) -> Iterator[str]:
-    axes = {axis.path: axis for axis in _completed(sweep.grid, sweep.grid, base)}
+def _pointless_exclusions(sweep: SweepFile, axes: Sequence[Axis]) -> Iterator[str]:
+    """Keys and values of [[exclude]] that no point of these axes has. Systems and seeds that are not among
+    the axes are the experiment's own, and are not looked at."""
+    known = {axis.path: axis.values for axis in axes}
+    keys = dict.fromkeys((*(axis.path for axis in axes if axis.path != SEED), SYSTEMS, SEED))
     for number, grid in enumerate(sweep.exclude, start=1):
         for axis in grid.axes:
             where = f"{sweep.path.name}: exclude[{number}]: {axis.key}"
-            if axis.path not in axes:
-                known = ", ".join(other.key for other in axes.values())
-                yield f"{where}: expected a key of the grid, one of {known}"
+            if axis.path not in keys:
+                yield f"{where}: expected a key of the grid, one of {', '.join(map('.'.join, keys))}"
                 continue
-            there = axes[axis.path].values
+            there = known.get(axis.path, axis.values)
             for value in axis.values:
                 if value not in there:
                     yield f"{where}: expected one of {', '.join(map(text, there))}, got {text(value)}"

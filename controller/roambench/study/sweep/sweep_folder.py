@@ -4,7 +4,7 @@ points/<system>-seed<seed>-<key>/point.json   what is to be run            (writ
                                  runs/...     its run folder
                                  log.txt      what its process printed
                                  result.json  how it ended, its figures    (replaced atomically)
-                                 attempts/... the same of earlier tries that failed or were not fit
+                                 attempts/... earlier tries: failed, not fit, or begun by other code
 table.parquet table.csv table.json            mean and standard deviation over the seeds
 runs.csv                                      the metrics of each run
 campaign.jsonl                                what happened, when and why
@@ -157,7 +157,7 @@ class SweepFolder:
 
     def __init__(self, path: Path, bench: BenchOptions | None = None, *, fresh: bool = False) -> None:
         self.path = path
-        self._fresh = fresh
+        self.fresh = fresh
         self.bench = bench
 
     def folder_of(self, point: Point) -> Path:
@@ -176,12 +176,12 @@ class SweepFolder:
 
     def tries_of(self, point: Point) -> list[PointEnd]:
         """Return how the point's tries ended that counted, the latest last."""
-        found = [read_outcome(path, point.key) for path in self._aside(point)]
+        found = [read_outcome(path, point.key) for path in _attempts(self.folder_of(point))]
         return [one for one in (*found, self.outcome_of(point)) if one is not None and one.counts]
 
     def attempt_of(self, point: Point) -> int:
         """The number of the attempt that has begun, or comes next, from 1."""
-        return 1 + sum((path / "result.json").exists() for path in self._aside(point))
+        return int(next_attempt(self.folder_of(point)).name)
 
     def put_aside(self, point: Point, *, counts: bool = True) -> None:
         """Keep how the point ended among its attempts: it is to be run again. Where it failed and its run can
@@ -190,7 +190,7 @@ class SweepFolder:
         if outcome is None:
             return
         with naming(folder):
-            aside = folder / _ATTEMPTS / f"{self.attempt_of(point):03d}"
+            aside = next_attempt(folder)
             aside.mkdir(parents=True, exist_ok=True)
             names = ["log.txt", "start.json"]
             if outcome.finished or _is_over(folder / "runs") or fleet_of(point.fleet)[0].has_file:
@@ -200,7 +200,7 @@ class SweepFolder:
                     (folder / name).replace(aside / name)
             write_outcome(folder, replace(outcome, counts=counts))
             (folder / "result.json").replace(aside / "result.json")  # last: from here on it is aside
-            for old in self._aside(point)[:-_MOST_RUNS]:
+            for old in _attempts(folder)[:-_MOST_RUNS]:
                 shutil.rmtree(old / "runs", ignore_errors=True)
 
     def rename_of_fewer_keys(self, points: Sequence[Point]) -> None:
@@ -233,7 +233,7 @@ class SweepFolder:
         }
         for point in points:
             if point.key in ended and (changed := ended[point.key].changes):
-                kept = self.folder_of(point) / _ATTEMPTS / f"{self.attempt_of(point):03d}"
+                kept = next_attempt(self.folder_of(point))
                 self.put_aside(point, counts=False)
                 why = f"runs again, as since it finished {'; '.join(changed)}"
                 report(f"{point.label}: {why}; its first run is in {kept}")
@@ -242,9 +242,6 @@ class SweepFolder:
                 f"{unnoted} of the finished runs do not tell which files they read (an older version did not "
                 "note that): that these are the same is not checked"
             )
-
-    def _aside(self, point: Point) -> list[Path]:
-        return sorted((self.folder_of(point) / _ATTEMPTS).glob("[0-9]*"))
 
     def prepare(self, point: Point, workers: int, left_out: tuple[str, ...] = ()) -> Path:
         """Write what the point's process reads, and forget how an earlier try of it ended. `workers`: how
@@ -255,12 +252,22 @@ class SweepFolder:
         with naming(folder):
             folder.mkdir(parents=True, exist_ok=True)
             (folder / "result.json").unlink(missing_ok=True)
-            if self._fresh:
+            if self.fresh:
                 shutil.rmtree(folder / "runs", ignore_errors=True)
         bench = replace(self.bench, left_out=left_out) if left_out and self.bench else self.bench
         described = PointFile(point.key, point.fleet, config, point.code, bench)
         write_whole(folder / "point.json", json.dumps(asdict(described), indent=2) + "\n")
         return folder
+
+
+def next_attempt(folder: Path) -> Path:
+    """The folder of the attempt that has begun, or comes next, of the point in this one."""
+    ended = sum((path / "result.json").exists() for path in _attempts(folder))
+    return folder / _ATTEMPTS / f"{ended + 1:03d}"
+
+
+def _attempts(folder: Path) -> list[Path]:
+    return sorted((folder / _ATTEMPTS).glob("[0-9]*"))
 
 
 def _is_over(runs: Path) -> bool:

@@ -1,0 +1,64 @@
+"""The run that an earlier session of a sweep left of a point: one to go on with, or to keep apart."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from roambench.contract.errors import RoambenchError
+from roambench.runner.bench_options import BenchOptions
+from roambench.runner.foreign_code import ForeignCode, digest_of
+from roambench.runner.places.place import Place
+from roambench.runner.places.table import place_of
+from roambench.runner.resuming import Unfinished, left_in
+from roambench.runs.database import naming
+from roambench.runs.folder import RunFolder
+from roambench.runs.groups import Group, run_folders
+from roambench.runs.lock import WriterLock, is_held
+from roambench.study.sweep.points import Point
+from roambench.study.sweep.sweep_folder import PointEnd, SweepFolder, next_attempt, write_outcome
+
+
+def left_of(place: Place, folder: Path, key: str, code: str, report: Callable[[str], None]) -> Unfinished:
+    """Return what the point's folder holds of its run: one to go on with, or one that was finished already
+    and had no result yet. One that recorded steps and cannot go on becomes an attempt of the point, and
+    `report` gets the reason; anything else is removed. RunError where another process writes it."""
+    group, reasons = Group(folder / "runs"), list[str]()
+    found = left_in(place, group, reasons.append)
+    for system, path in found.finished.items():
+        if digest_of([ForeignCode(**one) for one in RunFolder.open(path).info.code]) == code:
+            return Unfinished({}, {system: path})
+    # On a bench the next point's preflight ends what is left there of a dead one.
+    if found.to_resume and not place.kind.has_file:
+        return Unfinished(found.to_resume, {})
+    reasons += [f"{path}: a point on a bench is measured as a whole" for path in found.to_resume.values()]
+    for path in run_folders(group.path):
+        WriterLock(path / "lock").release()
+    if reasons:
+        why, aside = "; ".join(reasons), next_attempt(folder)
+        with naming(aside):
+            aside.mkdir(parents=True, exist_ok=True)
+            write_outcome(aside, PointEnd(key, {}, why, counts=False))
+            group.path.replace(aside / "runs")  # last: one that stops before it goes to the next attempt's
+        report(f"begins again, and what it recorded is kept in {aside / 'runs'}: {why}")
+    shutil.rmtree(group.path, ignore_errors=True)
+    return Unfinished({}, {})
+
+
+def tell_which_begin_again(
+    points: Iterable[Point], sweep: SweepFolder, report: Callable[[str], None]
+) -> None:
+    """Report each of the points whose run was interrupted and cannot go on. What keeps one from being looked
+    at is left to its own process."""
+    for point in points:
+        folder = sweep.folder_of(point)
+        if is_held(folder / "lock") or not any(run_folders(folder / "runs")):
+            continue
+        reasons = list[str]()
+        with contextlib.suppress(RoambenchError):
+            place = place_of(point.experiment, point.fleet, sweep.bench or BenchOptions())
+            left_of(place, folder, point.key, point.code, reasons.append)
+        for why in reasons:
+            report(f"{point.label}: {why}")
