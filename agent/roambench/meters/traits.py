@@ -124,8 +124,9 @@ SMARTPOWER3_INTERVALS_MS: Final = (5, 10, 50, 100, 500, 1000)
 #: each the chip's own mean over 8 conversions at 1024 a second.
 _SP3_SAMPLE_S: Final = 1 / 800
 _SP3_AVERAGE_S: Final = 8 / 1024
-#: PAC1933: 1 % of power by its data sheet; its 15 mOhm shunt, 1 % like the Smart Power 2's (assumed).
-_SP3_U_GAIN: Final = _RECTANGULAR * math.hypot(0.01, 0.01, _JOINTS)
+#: The maker's tolerance, "3% typical (above 5V 1A)", as a limit. Its parts alone are less: 1 % of power for
+#: the PAC1933, 1 and 1.3 % (assumed) for its shunt and the joints.
+_SP3_U_GAIN: Final = _RECTANGULAR * 0.03
 #: mA are cut, not rounded (0.5 mA on average), and 20 uV of offset are 1.3 mA.
 _SP3_U_OFFSET_W: Final = 5.1 * math.hypot(0.5e-3, _RECTANGULAR * 20e-6 / 0.015)
 

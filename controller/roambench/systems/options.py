@@ -11,7 +11,8 @@ from roambench.contract.local_training import LocalTraining
 
 @dataclass(frozen=True, slots=True)
 class SystemOptions:
-    """Defaults are MOHAWK's section 4.1; readings of unclear points are explained in docs/algorithms.md.
+    """Choices of a system. k1, k2 (one of three) and sigma are those of MOHAWK's section 4.1; readings of
+    unclear points are explained in docs/algorithms.md.
 
     `shapes` are the entries of the flat model in order, needed by the cosines "per_entry" and "per_column".
     Ranges are those of the experiment's tables, which checked the values.

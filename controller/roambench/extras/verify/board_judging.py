@@ -16,7 +16,7 @@ _PROMOTION_S: Final = 0.1
 #: CPU-seconds of an SGD step of the demo's model, within a factor, by how the device tree's name of the board
 #: begins. Experiments and plans assume the first; the others follow it by clock rate and width of the core
 #: (Cortex-A53, A72, A76), and were not measured.
-_STEP_S: Final = {"": 0.5, "Raspberry Pi 4": 0.2, "Raspberry Pi 5": 0.08}
+_STEP_S: Final = {"": 0.4, "Raspberry Pi 4": 0.2, "Raspberry Pi 5": 0.08}
 _FACTOR: Final = 2.0
 _GFLOP: Final = 0.95  # of such a step, as `runner.step_time` counts them
 #: Of `vcgencmd get_throttled`: clock capped, throttled, soft temperature limit.

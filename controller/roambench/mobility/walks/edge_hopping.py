@@ -1,8 +1,9 @@
-"""Edge hopping (MIDDLE §III, synthetic trace): with probability P a device is at another edge next step.
+"""Edge hopping (MIDDLE §III): with probability P a device is at another edge next step.
 
-The target is uniform over the other edges (the paper does not say). Edges have no geography there; here they
-stand on a grid and every device keeps its own spot within reach of whichever edge it is at. The trace records
-the edge of every fix (association `recorded`), which is also the nearest one.
+MIDDLE's own synthetic trace is from the ONE simulator, and its devices have different probabilities with the
+mean P (§VII-A). The target is uniform over the other edges (the paper does not say). Edges have no geography
+there; here they stand on a grid and every device keeps its own spot within reach of whichever edge it is at.
+The trace records the edge of every fix (association `recorded`), which is also the nearest one.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from roambench.mobility.walks.walkers import (
 
 @dataclass(frozen=True, slots=True)
 class EdgeHoppingParameters:
-    """MIDDLE's defaults: 100 devices, 10 edges, P = 0.5 for all."""
+    """Defaults are of MIDDLE's size: 100 devices, 10 edges, P = 0.5, here for every device."""
 
     devices: int = 100
     steps: int = 200

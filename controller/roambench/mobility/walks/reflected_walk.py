@@ -1,4 +1,4 @@
-"""The continuous random walk of de Heredia et al. (2024, §5.1), rebounding from the walls of a box.
+"""The continuous random walk of de Heredia (2024, §5.1), rebounding from the walls of a box.
 
 Per iteration each device draws one of four directions with equal chance and moves that way at its own
 constant speed. At a wall its velocity turns round at the very moment of the hit, so where it ends is the
@@ -86,7 +86,7 @@ def folded(way_m: FloatColumn, sides_m: FloatColumn) -> FloatColumn:
 
 REFLECTED_WALK: Final = Generator(
     "reflected-walk",
-    "continuous random walk in a box, slow and fast devices, exact reflection (de Heredia et al. 2024)",
+    "continuous random walk in a box, slow and fast devices, exact reflection (de Heredia 2024)",
     ReflectedWalkParameters,
     reflected_walk,
 )

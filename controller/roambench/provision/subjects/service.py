@@ -41,7 +41,7 @@ RuntimeDirectoryMode=0750
 UMask=0027
 # The reader comes before everything else on the board; its trainer makes itself nicer than that.
 Nice=-5
-# A trainer that needs too much dies alone: readings go on.
+# A trainer that needs too much dies alone: readings go on. Raspberry Pi OS needs cgroup_enable=memory for it.
 MemoryMax=75%
 MemorySwapMax=0
 OOMPolicy=continue

@@ -33,7 +33,7 @@ KIT = Kit(
     transcript="# meter: smartpower2\n0.001000\t5.161,0.662,3.416,0.000\\r\\n\n",
 )  # fmt: skip
 RADIO = "a radio that rested answers within 100 ms more"
-STEP = "an SGD step takes 0.5 CPU-seconds"
+STEP = "an SGD step takes 0.4 CPU-seconds"
 THROTTLE = "ten minutes of load throttle nothing"
 OPENING = "opening the meter's port leaves the board its power"
 OFF = "a board that is switched off is off"
