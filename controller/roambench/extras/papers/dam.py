@@ -49,7 +49,7 @@ JOURNAL: Final = GridPaper(
     {pair: _lead_of(*pair) for pair in (("dcm", "dam"), ("dam", "random"), ("random", "static"))},
 )
 #: Section V-B: DAM and DCM "on average"; its curves have no figures in print.
-_ON_AVERAGE: Final = {0.05: "about +8", 0.1: "about +3"}
+_ON_AVERAGE: Final = {0.05: "about +8 (mean of both)", 0.1: "about +3 (mean of both)"}
 WORKSHOP: Final = GridPaper(
     "the workshop's Fig. 2",
     (20, 18, 5, 3.0, 5.0),

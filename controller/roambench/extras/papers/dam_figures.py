@@ -36,7 +36,7 @@ _OF_MOVEMENT: Final = frozenset({"mobile", "reach"})
 @dataclass(frozen=True, slots=True)
 class _Axis:
     """A setting that figures have on their axis. `thresholds`: the least values that the journal names for
-    20 clients, α = 0.05 and R_m = 5, by `beside` (another setting's value) and movement."""
+    20 clients, by `beside` (another setting's value) and movement; for which R_m, it does not tell."""
 
     name: str
     title: str

@@ -97,7 +97,7 @@ _SAYS: Final[Says] = (
     ("link model", lambda run: Path(run.experiment.links.model).name),
 )
 
-#: The same of MOHAWK's own experiments (sections 4.1 and 4.2), where it tells.
+#: The same of MOHAWK's own experiments (sections 4.1 and 4.2, and its authors' code), where they tell.
 _PAPER_SAYS: Final = {
     "images per device": "500 (CIFAR-100: 2,500)",
     "Dirichlet alpha": "100, 0.1",

@@ -62,10 +62,10 @@ _BOX: Final[Says] = (
 _PAPER_SAYS: Final[Mapping[str, Mapping[str, str]]] = {
     "dam": {
         "mixing": "Metropolis-Hastings", "seeds": "6 runs", "clients": "20", "data set": "MNIST",
-        "training images shared out": "all", "partition": "Dirichlet 0.05 and 0.1, no overlap",
+        "training images shared out": "all", "partition": "Dirichlet 0.05 and 0.1",
         "model": "CNN: two convolutions, two layers", "half step": "full batch", "step size": "0.03",
         "momentum": "not given", "iterations": "1000", "test images": "all", "contact radius": "3",
-        "grid": "18 x 18", "mobile clients": "3", "longest move R_m": "5",
+        "grid": "18 x 18", "mobile clients": "3 in Table II, 5 in the figures", "longest move R_m": "5",
     },
     "workshop": {
         "mixing": "data size", "seeds": "10 runs", "clients": "20", "data set": "MNIST",

@@ -47,6 +47,12 @@ class Claim(Section):
         default=[], description="Values of those beside them, one by one; none: the metric itself against 0."
     )
     better: Literal["more", "less"] = Field(description="Whether the paper says that they have more or less.")
+    margin: float = Field(
+        default=0.0,
+        ge=0.0,
+        description="How much worse is no worse: what the paper calls alike, in the metric's own unit "
+        "(shares: 0 to 1); the sentence names it.",
+    )
     fitted: dict[str, Any] = Field(
         default={}, description="Values of runs whose world was fitted to the paper's figures of this claim."
     )

@@ -6,7 +6,8 @@ Student's of the seeds' differences. A claim has a direction: "reproduced" and "
 tests at 2.5 % each, which is what a 95 % interval shows. A claim against k others holds where it holds
 against each of them, which needs no correction (an intersection-union test); it is reversed where
 one of them leads at 2.5 % / k (the first step of S. Holm, Scand. J. Statist. 6 (1979) 65), which the interval
-of a lead below 0 shows.
+of a lead below 0 shows. A claim that runs are no worse has a margin, which stands in the place of 0: it holds
+where the interval lies above minus the margin (a test of non-inferiority).
 
 Runs that never reached an accuracy have bounds, whose scatter is not that of the figures: there the sign test
 decides, of which at 2.5 % six seeds must agree (of a lead below 0 beside k others more).
@@ -102,6 +103,7 @@ class Difference:
     right.
 
     `leads`: of each seed. `rivals`: k, how many the claim names. `ours`, `theirs`: the means of the two.
+    `margin`: how far behind a lead is none yet.
     """
 
     against: str
@@ -109,6 +111,7 @@ class Difference:
     ours: Bounded
     theirs: Bounded
     rivals: int = 1
+    margin: float = 0.0
 
     @property
     def lead(self) -> Bounded:
@@ -117,29 +120,29 @@ class Difference:
 
     @property
     def half(self) -> float | None:
-        """Half of the interval, 95 % wide or, of k leads, 100 - 5 / k % below 0; None of one seed and of
-        bounds."""
+        """Half of the interval, 95 % wide or, of k leads, 100 - 5 / k % below minus the margin; None of one
+        seed and of bounds."""
         count = len(self.leads)
         if count < 2 or self.lead.bound:
             return None
-        level = _ONE_SIDED / (self.rivals if self.lead.value < 0.0 else 1)
+        level = _ONE_SIDED / (self.rivals if self.lead.value < -self.margin else 1)
         return float(scipy.special.stdtrit(count - 1, 1.0 - level)) * self._sd / math.sqrt(count)
 
     @property
     def verdict(self) -> ClaimVerdict:
         """Return the verdict of this difference on the claim."""
-        lead, half = self.lead, self.half
+        lead, half, least = self.lead, self.half, -self.margin
         if len(self.leads) < 2:
             return ClaimVerdict.ONE_SEED
         if self._sd <= self.rounding and not lead.bound:
-            return ClaimVerdict.ALIKE if abs(lead.value) > self.rounding else ClaimVerdict.UNDECIDED
+            return ClaimVerdict.ALIKE if abs(lead.value - least) > self.rounding else ClaimVerdict.UNDECIDED
         if half is None:
-            above = sum(one.value > 0.0 and not one.at_most for one in self.leads)
-            below = sum(one.value < 0.0 and not one.at_least for one in self.leads)
+            above = sum(one.value > least and not one.at_most for one in self.leads)
+            below = sum(one.value < least and not one.at_least for one in self.leads)
             ahead = self._chance(above) <= _ONE_SIDED
             behind = self._chance(below) <= _ONE_SIDED / self.rivals
         else:
-            ahead, behind = lead.value - half > 0.0, lead.value + half < 0.0
+            ahead, behind = lead.value - half > least, lead.value + half < least
         if ahead:
             return ClaimVerdict.REPRODUCED
         return ClaimVerdict.WRONG_SIGN if behind else ClaimVerdict.UNDECIDED
@@ -233,7 +236,8 @@ def claims_table(found: Sequence[Judged], *, ours: bool = False) -> ReportTable:
         "are paired by seed and by all that is varied besides. Both outcomes are one-sided tests at 2.5 %; "
         "of k rivals each must be led, and a lead below 0 has the interval of 2.5 % / k (Holm). "
         "≥, ≤: some never reached the accuracy and count with all of their rounds; ≷: on both sides. There "
-        "the signs of the seeds' leads are tested, of which six must agree (behind one of k rivals more).",
+        "the signs of the seeds' leads are tested, of which six must agree (behind one of k rivals more). "
+        "Of claims that name a margin it stands in the place of 0.",
         ("expectation" if ours else "claim", "outcome", "ours", "beside", "lead", "seeds"),
         tuple(rows),
         numeric_from=2,
@@ -304,7 +308,8 @@ def _difference(claim: Claim, against: Values | None, runs: _Runs, varied: set[s
     ]
     ours, theirs = zip(*(pair for of_seed in pairs.values() for pair in of_seed), strict=True)
     name = "0" if against is None else ", ".join(text(value) for _, value in leaves(against))
-    return Difference(name, tuple(leads), _mean(ours), _mean(theirs), max(1, len(claim.against)))
+    rivals = max(1, len(claim.against))
+    return Difference(name, tuple(leads), _mean(ours), _mean(theirs), rivals, claim.margin)
 
 
 def _bounded(run: FinishedRun, metric: str) -> Bounded | None:

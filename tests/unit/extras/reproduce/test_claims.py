@@ -419,6 +419,37 @@ def test_a_run_beside_itself_is_refused(tmp_path: Path) -> None:
         judged([claim(against=[{"rounds": {"cloud_every_steps": 3}}])], runs)
 
 
+@pytest.mark.parametrize(
+    ("leads", "verdict"),
+    [
+        ((-0.010, -0.008, -0.012), ClaimVerdict.REPRODUCED),  # behind, by less than counts
+        ((0.02, 0.03, 0.01), ClaimVerdict.REPRODUCED),
+        ((-0.02, 0.01, -0.03), ClaimVerdict.UNDECIDED),
+        ((-0.04, -0.05, -0.045), ClaimVerdict.WRONG_SIGN),
+        ((-0.010, -0.010, -0.010), ClaimVerdict.ALIKE),
+        ((0.0, 0.0, 0.0), ClaimVerdict.ALIKE),
+    ],
+)
+def test_a_claim_that_runs_are_no_worse_is_decided_at_its_margin(
+    leads: tuple[float, ...], verdict: ClaimVerdict
+) -> None:
+    found = Difference(
+        "plain", tuple(map(Bounded, leads)), Bounded(0.8), Bounded(0.8 - np.mean(leads)), margin=0.0153
+    )
+    assert found.verdict is verdict
+    if verdict is not ClaimVerdict.ALIKE:  # SciPy's own test of the same
+        above = stats.ttest_1samp(leads, -0.0153, alternative="greater").pvalue <= 0.025
+        below = stats.ttest_1samp(leads, -0.0153, alternative="less").pvalue <= 0.025
+        assert (above, below) == (verdict is ClaimVerdict.REPRODUCED, verdict is ClaimVerdict.WRONG_SIGN)
+
+
+def test_of_bounds_the_seeds_beyond_the_margin_are_counted() -> None:
+    six = tuple(Bounded(lead, at_least=True) for lead in (-1.0, -2.0, -0.5, -1.5, -1.0, -2.5))
+    close = Difference("plain", six, Bounded(20.0), Bounded(20.0), margin=3.0)
+    assert close.verdict is ClaimVerdict.REPRODUCED
+    assert replace(close, margin=1.2).verdict is ClaimVerdict.UNDECIDED
+
+
 def test_a_claim_against_nothing_is_about_the_sign_of_the_figure(tmp_path: Path) -> None:
     runs = runs_with(lambda run: {"mobility_gap": -0.03 + 0.001 * (run.seed % 3)}, tmp_path)
     (one,) = judged([claim("mobility_gap", against=[])], runs)
