@@ -35,7 +35,7 @@ def compare(
             "--link-model",
             metavar="NAME",
             help="One more model to hold the transfers against: a file or name that `roambench calibrate` "
-            "made, or the paper's lte, wifi or 3g for every link.",
+            "made, or Huang et al.'s lte, wifi or 3g for every link.",
         ),
     ] = None,
     readings: ReadingsOption = ReadingsSource.FOLDER,

@@ -15,7 +15,7 @@ from rich.console import Console
 from roambench.contract.errors import RoambenchError, RunError
 from roambench.experiment.sections import Experiment
 from roambench.rounds.records import StepClosed
-from roambench.runner.agents.checkpoints import forget, require_same, require_same_data
+from roambench.runner.agents.checkpoints import PUT_BACK, forget, require_same, require_same_data
 from roambench.runner.bench_options import BenchOptions
 from roambench.runner.input_files import changes
 from roambench.runner.model_files import announced_files
@@ -96,7 +96,7 @@ def ended_by_others(runs_dir: Path) -> list[Path]:
         folder = RunFolder.open(path)
         if folder.info.state is not RunState.INTERRUPTED or folder.info.reason == BY_THE_USER:
             continue
-        if read_checkpoint(path) is not None or _closed_steps(folder):
+        if has_recorded(folder):
             found.append(path)
     return found
 
@@ -150,7 +150,7 @@ def left_in(place: Place, group: Group, report: Callable[[str], None]) -> Unfini
                 report(f"{path}: is not taken: since it was begun, {'; '.join(changed)}")
             elif folder.info.state is RunState.FINISHED:
                 found.finished[system] = path
-            elif read_checkpoint(path) is not None or _closed_steps(folder):
+            elif has_recorded(folder):
                 resumable(experiment, folder)
                 found.to_resume[system] = path
         except RoambenchError as error:
@@ -186,8 +186,7 @@ def resumable(experiment: Experiment, folder: RunFolder) -> Checkpoint:
     lost = dict.fromkeys((*losses(path, checkpoint.marks), *folder.losses()))
     if lost := {loss: None for loss in lost if not loss.startswith(_MADE_AGAIN)}:
         raise RunError(
-            f"{path}: cannot be resumed: {'; '.join(lost)}, so what came before would be missing; put back "
-            "what was there, or start a new run"
+            f"{path}: cannot be resumed: {'; '.join(lost)}, so what came before would be missing; {PUT_BACK}"
         )
     require_same(experiment, folder, checkpoint)
     return checkpoint
@@ -197,6 +196,11 @@ def _without_checkpoint(folder: RunFolder) -> str:
     if not _closed_steps(folder):
         return "it died before a step was closed"
     return "its checkpoint.json is not there, though steps were closed"
+
+
+def has_recorded(folder: RunFolder) -> bool:
+    """Return whether a run of trainings got so far that there is something to go on from, or was."""
+    return read_checkpoint(folder.path) is not None or _closed_steps(folder)
 
 
 def _closed_steps(folder: RunFolder) -> bool:

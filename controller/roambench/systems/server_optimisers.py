@@ -1,4 +1,5 @@
-"""FedAvg with an optimiser on the server: FedAvgM, FedAdam and FedYogi (Reddi et al., ICLR 2021), and FedDyn.
+"""FedAvg with an optimiser on the server: FedAvgM (Hsu et al., 2019), FedAdam and FedYogi (Reddi et
+al., ICLR 2021), and FedDyn.
 
 The server takes delta, the mean change of the models, as a negative gradient. It works in float64 on the
 trained parameters; buffers such as BatchNorm's statistics are averaged. What it keeps is the rule's memory.

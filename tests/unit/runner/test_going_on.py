@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -27,7 +28,7 @@ from roambench.runs.models import load_model
 from roambench.study.sweep import point_process
 from roambench.study.sweep.left_runs import tell_which_begin_again
 from roambench.study.sweep.points import Point
-from roambench.study.sweep.sweep_folder import PointFile, SweepFolder
+from roambench.study.sweep.sweep_folder import PointEnd, PointFile, SweepFolder, write_outcome
 
 LEARNING = {"dataset": "digits", "model": "mlp", "images_per_device": 20, "test_images": 20}
 #: The first model that is scored is good enough.
@@ -185,9 +186,8 @@ def test_what_cannot_go_on_of_an_interrupted_point_is_kept_and_told(tmp_path: Pa
         tell_which_begin_again([point], sweep, told.append)
     aside = folder / "attempts" / "001" / "runs"
     assert told == [
-        f"{point.label}: begins again, and what it recorded is kept in {aside}: {run}: cannot be resumed: "
-        "roambench code changed since it was begun, so it would not end as it would have; put back what was "
-        "there, or start a new run"
+        f"{point.label} begins again; what it recorded is kept in {aside}: {run}: cannot be resumed: "
+        "roambench code changed since it was begun, so it would not end as it would have"
     ]
     second = begun_by_other_code()  # and is not found before the point's own process runs
     assert point_process._carried_out(folder, described).finished
@@ -199,6 +199,57 @@ def test_what_cannot_go_on_of_an_interrupted_point_is_kept_and_told(tmp_path: Pa
     assert len(told) == 1
     assert sweep.attempt_of(point) == 3
     assert sweep.tries_of(point) == []  # neither was one
+
+
+def cut_off(point: Point, sweep: SweepFolder) -> Path:
+    """The folder of the point, whose run was cut off behind its first checkpoint."""
+    folder = sweep.prepare(point, 1)
+    CutShort.left = 20
+    with pytest.raises(Cut):
+        point_process._carried_out(folder, from_file(PointFile, folder / "point.json"))
+    return folder
+
+
+def test_a_point_of_other_settings_in_its_place_is_kept_too(tmp_path: Path) -> None:
+    """The key of a point leaves out names: that of its experiment changed."""
+    sweep, told = SweepFolder(tmp_path), list[str]()
+    folder = cut_off(Point((), rounds("mohawk"), "simulated", "0" * 32), sweep)
+    tell_which_begin_again([Point((), rounds("mohawk", name="f"), "simulated", "0" * 32)], sweep, told.append)
+    assert [
+        one.endswith("it was begun with other settings, or finished with other code") for one in told
+    ] == [True]
+    assert (folder / "attempts" / "001" / "runs" / "mohawk" / "run.json").is_file()
+
+
+def test_the_sweep_leaves_failed_points_and_those_that_cannot_be_looked_at(tmp_path: Path) -> None:
+    sweep, told = SweepFolder(tmp_path), list[str]()
+    point = Point((), rounds("mohawk"), "simulated", "0" * 32)
+    folder = cut_off(point, sweep)
+    (folder / "runs" / "mohawk" / "checkpoint.json").write_text("{}")
+    write_outcome(folder, PointEnd(point.key, {}, "the fleet is gone"))
+    tell_which_begin_again([point], sweep, told.append)  # failed: its try is put aside as a whole
+    (folder / "result.json").unlink()
+    (folder / "runs" / "mohawk" / "lock").unlink()
+    (folder / "runs" / "mohawk" / "lock").symlink_to("lock")  # cannot be opened
+    tell_which_begin_again([point], sweep, told.append)
+    assert told == []
+    assert (folder / "runs" / "mohawk" / "run.json").is_file()
+
+
+def test_of_runs_that_cannot_go_on_the_latest_five_are_kept(tmp_path: Path) -> None:
+    sweep, told = SweepFolder(tmp_path), list[str]()
+    point = Point((), rounds("mohawk"), "simulated", "0" * 32)
+    runs = cut_off(point, sweep) / "runs"
+    text = json.loads((runs / "mohawk" / "checkpoint.json").read_text())
+    text["made_with"]["roambench code"] = "0" * 64
+    (runs / "mohawk" / "checkpoint.json").write_text(json.dumps(text))
+    shutil.copytree(runs, tmp_path / "copy")
+    for _ in range(6):
+        shutil.copytree(tmp_path / "copy", runs, dirs_exist_ok=True)
+        tell_which_begin_again([point], sweep, told.append)
+    assert len(told) == 6
+    found = sorted(path.parent.name for path in runs.parent.glob("attempts/*/runs"))
+    assert found == ["002", "003", "004", "005", "006"]
 
 
 def stopped_before_its_result(folder: Path, monkeypatch: pytest.MonkeyPatch, described: PointFile) -> Path:

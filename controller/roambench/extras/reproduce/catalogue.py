@@ -177,6 +177,11 @@ def _mistakes(catalogue: Catalogue, path: Path) -> Iterator[str]:
         for metric in [*(claim.metric for claim in study.claims), *(one.metric for one in study.printed)]:
             if metric_of(metric) is None:
                 yield f"study {study.name}: metric {metric}: unknown{did_you_mean(metric, list(METRICS))}"
+        for claim in study.claims:
+            row = metric_of(claim.metric)
+            margin = f"{100.0 * claim.margin if row is not None and row.share else claim.margin:g}"
+            if claim.margin and margin not in claim.says:
+                yield f"study {study.name}: margin: expected {margin} in its sentence, got {claim.says}"
         claimed = [claim.says for claim in study.claims]
         for says in sorted({one for one in claimed if claimed.count(one) > 1}):
             yield f"study {study.name}: claim: expected once: {says}"

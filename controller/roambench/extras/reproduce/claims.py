@@ -363,11 +363,13 @@ def _lead(metric: str, difference: Difference) -> str:
     if difference.half is None:
         return f"{difference.lead.bound} {mean:+z,.{places}f}{unit}".lstrip()
     half, none = scale * difference.half, scale * difference.rounding
+    margin = scale * difference.margin
 
     def misleads() -> bool:
-        """The print touches 0 where the lead does not, or the other way round, or shows no scatter."""
-        touches = round(half, places) >= round(abs(mean), places)
-        return touches != (half + none >= abs(mean)) or (half > none and not round(half, places))
+        """The print touches 0, or minus the margin, where the lead does not, or the other way round, or shows
+        no scatter."""
+        touches = round(half, places) >= round(abs(round(mean, places) + margin), _MOST_PLACES)
+        return touches != (half + none >= abs(mean + margin)) or (half > none and not round(half, places))
 
     while misleads() and places < _MOST_PLACES:
         places += 1

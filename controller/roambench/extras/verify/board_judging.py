@@ -14,8 +14,8 @@ from roambench.extras.verify.kit import NOT_A_PI, Kit
 #: Joules of a radio that takes longer than this to wake are not in its transfer (docs/energy.md).
 _PROMOTION_S: Final = 0.1
 #: CPU-seconds of an SGD step of the demo's model, within a factor, by how the device tree's name of the board
-#: begins. Experiments and plans assume the first; the others follow it by clock rate and width of the core
-#: (Cortex-A53, A72, A76), and were not measured.
+#: begins. Experiments and plans assume the first; the others are estimates by clock rate and width of the
+#: core (Cortex-A53, A72, A76).
 _STEP_S: Final = {"": 0.4, "Raspberry Pi 4": 0.2, "Raspberry Pi 5": 0.08}
 _FACTOR: Final = 2.0
 _GFLOP: Final = 0.95  # of such a step, as `runner.step_time` counts them

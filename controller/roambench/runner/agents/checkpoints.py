@@ -26,6 +26,8 @@ from roambench.runs.folder import RunFolder
 #: At most this share of a run's time goes into its checkpoints: where steps are quicker than that, not every
 #: one is followed by a checkpoint, and a run that goes on plays some steps again.
 SHARE: Final = 0.05
+#: The advice where a run cannot go on because something of it changed.
+PUT_BACK: Final = "put back what was there, or start a new run"
 #: In the run folder: the models that the checkpoint of a fleet of agents names, by digest.
 MODELS: Final = "checkpoint-models"
 #: In the run folder: the models that virtual devices hold.
@@ -142,7 +144,7 @@ def require_same_data(folder: RunFolder, checkpoint: Checkpoint, now: Mapping[st
         because = f" ({'; '.join(files)})" if files else ""
         raise RunError(
             f"{folder.path}: cannot be resumed: other {', '.join(other)} than it was begun with{because}; "
-            "put back what was there, or start a new run"
+            + PUT_BACK
         )
 
 
@@ -154,5 +156,5 @@ def require_same(experiment: Experiment, folder: RunFolder, checkpoint: Checkpoi
     if other:
         raise RunError(
             f"{folder.path}: cannot be resumed: {', '.join(other)} changed since it was begun, so it would "
-            "not end as it would have; put back what was there, or start a new run"
+            f"not end as it would have; {PUT_BACK}"
         )

@@ -27,7 +27,7 @@ from roambench.provision.power.table import SWITCHES
 from roambench.provision.wheels.program_kit import ProgramKit
 from roambench.provision.wheels.user_packages import kept_packages
 from roambench.runner.agents.agent_bench import AgentBench
-from roambench.runner.agents.checkpoints import Checkpoints
+from roambench.runner.agents.checkpoints import PUT_BACK, Checkpoints
 from roambench.runner.bench_options import BenchOptions
 from roambench.runner.benches.bench_fleet import bench_fleet
 from roambench.runner.benches.bench_gate import claim_doubts, energy_doubts, passed_gate
@@ -109,7 +109,7 @@ class BenchPlace:
         if other := _with_other_meters(folder.path, hosts):
             raise RunError(
                 f"{folder.path}: cannot be resumed: {bench.file} gives {', '.join(other)} another meter than "
-                "it had when the run began; put back what was there, or start a new run"
+                f"it had when the run began; {PUT_BACK}"
             )
         return cls(bench, hosts, experiment, options, resumed=folder.path.name)
 

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-import contextlib
 import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from roambench.contract.errors import RoambenchError
+from roambench.runner.agents.checkpoints import PUT_BACK
 from roambench.runner.bench_options import BenchOptions
 from roambench.runner.foreign_code import ForeignCode, digest_of
 from roambench.runner.places.place import Place
 from roambench.runner.places.table import place_of
-from roambench.runner.resuming import Unfinished, left_in
+from roambench.runner.resuming import Unfinished, has_recorded, left_in
 from roambench.runs.database import naming
 from roambench.runs.folder import RunFolder
 from roambench.runs.groups import Group, run_folders
 from roambench.runs.lock import WriterLock, is_held
 from roambench.study.sweep.points import Point
-from roambench.study.sweep.sweep_folder import PointEnd, SweepFolder, next_attempt, write_outcome
+from roambench.study.sweep.sweep_folder import (
+    PointEnd,
+    SweepFolder,
+    forget_old_runs,
+    next_attempt,
+    write_outcome,
+)
 
 
 def left_of(place: Place, folder: Path, key: str, code: str, report: Callable[[str], None]) -> Unfinished:
@@ -33,18 +39,40 @@ def left_of(place: Place, folder: Path, key: str, code: str, report: Callable[[s
     # On a bench the next point's preflight ends what is left there of a dead one.
     if found.to_resume and not place.kind.has_file:
         return Unfinished(found.to_resume, {})
-    reasons += [f"{path}: a point on a bench is measured as a whole" for path in found.to_resume.values()]
-    for path in run_folders(group.path):
+    paths = list(run_folders(group.path))
+    for path in paths:
         WriterLock(path / "lock").release()
-    if reasons:
-        why, aside = "; ".join(reasons), next_attempt(folder)
-        with naming(aside):
-            aside.mkdir(parents=True, exist_ok=True)
-            write_outcome(aside, PointEnd(key, {}, why, counts=False))
-            group.path.replace(aside / "runs")  # last: one that stops before it goes to the next attempt's
-        report(f"begins again, and what it recorded is kept in {aside / 'runs'}: {why}")
+    if reasons or any(map(_has_recorded, paths)):
+        why = "; ".join(reasons).replace(f"; {PUT_BACK}", "")
+        _keep(folder, PointEnd(key, {}, why or _of_another(place), counts=False), report)
     shutil.rmtree(group.path, ignore_errors=True)
     return Unfinished({}, {})
+
+
+def _keep(folder: Path, end: PointEnd, report: Callable[[str], None]) -> None:
+    """Move the point's run to its attempts, whose result this is."""
+    aside = next_attempt(folder)
+    if (aside / "runs").exists():  # of a session that died before it wrote the result
+        write_outcome(aside, end)
+        aside = next_attempt(folder)
+    with naming(aside):
+        aside.mkdir(parents=True, exist_ok=True)
+        write_outcome(aside, end)
+        (folder / "runs").replace(aside / "runs")
+    forget_old_runs(folder)
+    report(f"begins again; what it recorded is kept in {aside / 'runs'}: {end.reason}")
+
+
+def _of_another(place: Place) -> str:
+    whole = "a run on a bench is measured as a whole"
+    return whole if place.kind.has_file else "it was begun with other settings, or finished with other code"
+
+
+def _has_recorded(path: Path) -> bool:
+    try:
+        return has_recorded(RunFolder.open(path))
+    except RoambenchError:
+        return True  # what cannot be read is not ours to remove
 
 
 def tell_which_begin_again(
@@ -53,12 +81,17 @@ def tell_which_begin_again(
     """Report each of the points whose run was interrupted and cannot go on. What keeps one from being looked
     at is left to its own process."""
     for point in points:
-        folder = sweep.folder_of(point)
-        if is_held(folder / "lock") or not any(run_folders(folder / "runs")):
-            continue
-        reasons = list[str]()
-        with contextlib.suppress(RoambenchError):
+        folder, reasons = sweep.folder_of(point), list[str]()
+        try:
+            if (
+                sweep.outcome_of(point) is not None
+                or is_held(folder / "lock")
+                or not any(run_folders(folder / "runs"))
+            ):
+                continue
             place = place_of(point.experiment, point.fleet, sweep.bench or BenchOptions())
             left_of(place, folder, point.key, point.code, reasons.append)
+        except Exception:
+            continue
         for why in reasons:
-            report(f"{point.label}: {why}")
+            report(f"{point.label} {why}")

@@ -135,7 +135,9 @@ def _base_of(sweep: SweepFile) -> Experiment:
         base = load_experiment(sweep.experiment, sweep.overrides, trace_file=sweep.trace_file)
         problems = []
     except ConfigError:
-        problems = [*experiment_problems(sweep), *_pointless_exclusions(sweep, sweep.grid.axes)]
+        problems = experiment_problems(sweep)
+        if not any(": unknown key" in problem for problem in problems):  # of what is to be a key of the grid
+            problems += _pointless_exclusions(sweep, sweep.grid.axes)
     if not problems and (runs := _run_count(sweep, base)) > MOST_RUNS:
         problems = [
             f"{sweep.path.name}: grid: expected at most {MOST_RUNS:,} runs, got {runs:,}; take fewer values "

@@ -4,7 +4,7 @@ points/<system>-seed<seed>-<key>/point.json   what is to be run            (writ
                                  runs/...     its run folder
                                  log.txt      what its process printed
                                  result.json  how it ended, its figures    (replaced atomically)
-                                 attempts/... earlier tries: failed, not fit, or begun by other code
+                                 attempts/... earlier tries: failed, not fit, or not to go on
 table.parquet table.csv table.json            mean and standard deviation over the seeds
 runs.csv                                      the metrics of each run
 campaign.jsonl                                what happened, when and why
@@ -200,8 +200,7 @@ class SweepFolder:
                     (folder / name).replace(aside / name)
             write_outcome(folder, replace(outcome, counts=counts))
             (folder / "result.json").replace(aside / "result.json")  # last: from here on it is aside
-            for old in _attempts(folder)[:-_MOST_RUNS]:
-                shutil.rmtree(old / "runs", ignore_errors=True)
+            forget_old_runs(folder)
 
     def rename_of_fewer_keys(self, points: Sequence[Point]) -> None:
         """Give points their folders that an older version named: its experiments had fewer keys, and runs
@@ -264,6 +263,12 @@ def next_attempt(folder: Path) -> Path:
     """The folder of the attempt that has begun, or comes next, of the point in this one."""
     ended = sum((path / "result.json").exists() for path in _attempts(folder))
     return folder / _ATTEMPTS / f"{ended + 1:03d}"
+
+
+def forget_old_runs(folder: Path) -> None:
+    """Remove the run folders of all attempts of the point but the latest few; how they ended stays."""
+    for old in _attempts(folder)[:-_MOST_RUNS]:
+        shutil.rmtree(old / "runs", ignore_errors=True)
 
 
 def _attempts(folder: Path) -> list[Path]:
