@@ -96,6 +96,8 @@ def periods_between(at_s: Floats, period_s: float) -> Indices:
     """Periods of a regular meter from each line to the next, shape (readings - 1,): more than 1 where lines
     are lost. Lines come late and never early, so one that came late does not count as a loss before it."""
     counts = np.ones(max(len(at_s) - 1, 0), np.int64)
+    if not len(counts):
+        return counts
     due_s, at, many, alone = float(at_s[0]), 0, _FEW_LINES, _ALONE
     while at < len(counts):
         # Many at once, as if each line followed one that was in time, as far as that then holds.

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from roambench.energy.idle.local_idle import IdleReadings
@@ -24,7 +24,7 @@ from roambench.energy.readings.periods import (
 def one_by_one(at_s: npt.NDArray[np.float64], period_s: float) -> list[int]:
     """The rule as it is told of each line."""
     counts: list[int] = []
-    due_s = float(at_s[0])
+    due_s = float(at_s[0]) if len(at_s) else 0.0
     for arrival_s in at_s[1:].tolist():
         count = math.floor((arrival_s - due_s) / period_s + EARLY)
         if count < 1:
@@ -41,6 +41,7 @@ def one_by_one(at_s: npt.NDArray[np.float64], period_s: float) -> list[int]:
 
 
 @settings(deadline=None)
+@example(470, 2, 0.4, 0.0, 1.0)  # every line is lost
 @given(
     st.integers(0, 2**32 - 1),
     st.sampled_from([2, 3, 40, 3_000]),
