@@ -22,6 +22,7 @@ from roambench.experiment.sections import Experiment, resolved
 from roambench.rounds.records import RunResumed, StepClosed
 from roambench.runner.composition import run_experiment
 from roambench.runner.model_files import GLOBAL_MODEL
+from roambench.runner.world import versions
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState
 from roambench.runs.models import load_model
@@ -166,7 +167,7 @@ def test_a_point_of_a_sweep_goes_on_where_it_was_cut_off(tmp_path: Path) -> None
 def test_what_cannot_go_on_of_an_interrupted_point_is_kept_and_told(tmp_path: Path) -> None:
     """An update of roambench between two sessions of a sweep costs no hour that was recorded."""
     point = Point((), rounds("mohawk"), "simulated", "0" * 32)
-    sweep, told = SweepFolder(tmp_path), list[str]()
+    sweep, put_back, told = SweepFolder(tmp_path), SweepFolder(tmp_path / "again"), list[str]()
     folder = sweep.prepare(point, 1)
     described = from_file(PointFile, folder / "point.json")
     run = folder / "runs" / "mohawk"
@@ -189,6 +190,14 @@ def test_what_cannot_go_on_of_an_interrupted_point_is_kept_and_told(tmp_path: Pa
         f"{point.label} begins again; what it recorded is kept in {aside}: {run}: cannot be resumed: "
         "roambench code changed since it was begun, so it would not end as it would have"
     ]
+    known = json.loads((aside / "mohawk" / "checkpoint.json").read_text())
+    known["made_with"]["roambench code"] = versions()["roambench code"]
+    shutil.copytree(aside, put_back.folder_of(point) / "runs")
+    (put_back.folder_of(point) / "runs" / "mohawk" / "checkpoint.json").write_text(json.dumps(known))
+    tell_which_begin_again([point], put_back, told.append)  # with what was there it goes on
+    assert point_process._carried_out(put_back.folder_of(point), described).finished
+    assert resumptions(put_back.folder_of(point) / "runs" / "mohawk") == 1
+
     second = begun_by_other_code()  # and is not found before the point's own process runs
     assert point_process._carried_out(folder, described).finished
     for number, infos in enumerate((first, second), 1):

@@ -163,6 +163,18 @@ def test_what_is_excluded_in_vain_is_told_with_the_mistakes_of_the_experiment(tm
     ]
 
 
+def test_a_misspelt_key_of_the_grid_is_no_second_mistake_of_what_excludes_it(tmp_path: Path) -> None:
+    found = problems(
+        tmp_path,
+        "[grid]\nfleet.agnets = [4, 8]\n[[exclude]]\nfleet.agents = 8\n",
+        "[learning]\nalpha = -1.0\n",
+    )
+    assert [one.partition(", did you mean")[0] for one in found] == [
+        "sweep.toml: grid: fleet.agnets: unknown key",
+        "tiny.toml: learning.alpha: expected a number > 0.0, got -1.0",
+    ]
+
+
 def test_one_key_in_two_spellings_is_refused_with_both(tmp_path: Path) -> None:
     """Else the values of one of them would silently be lost."""
     assert problems(

@@ -28,6 +28,7 @@ from roambench.study.sweep.sweep_file import (
     SweepFile,
     experiment_problems,
 )
+from roambench.written.expected import field_at
 from roambench.written.lines import KeyLines
 from roambench.written.mistakes import did_you_mean
 
@@ -136,7 +137,7 @@ def _base_of(sweep: SweepFile) -> Experiment:
         problems = []
     except ConfigError:
         problems = experiment_problems(sweep)
-        if not any(": unknown key" in problem for problem in problems):  # of what is to be a key of the grid
+        if all(field_at(Experiment, axis.path) is not None for axis in sweep.grid.axes):
             problems += _pointless_exclusions(sweep, sweep.grid.axes)
     if not problems and (runs := _run_count(sweep, base)) > MOST_RUNS:
         problems = [
