@@ -65,16 +65,6 @@ class ClaimVerdict(StrEnum):
         """Return whether the catalogue's likely reason fits: a claim was tested and not reproduced."""
         return self in (ClaimVerdict.WRONG_SIGN, ClaimVerdict.FITTED)
 
-    @classmethod
-    def _missing_(cls, value: object) -> ClaimVerdict | None:
-        """Words of earlier versions, which a folder of kept claims may have beside today's."""
-        return {
-            "NOT REPRODUCED, the other way round": cls.WRONG_SIGN,
-            "THE OTHER WAY ROUND": cls.WRONG_SIGN,
-            "not decided at this scale": cls.UNDECIDED,
-            "so it is": cls.REPRODUCED,
-        }.get(str(value))
-
 
 @dataclass(frozen=True, slots=True)
 class Bounded:

@@ -32,9 +32,6 @@ _TABLES_HEAD: Final = (
 )  # fmt: skip
 _RAN_HEAD: Final = ("study", "scale", "day (UTC)", "runs", "of")
 _HEADS: Final = {CLAIMS: _CLAIMS_HEAD, TABLES: _TABLES_HEAD, RAN: _RAN_HEAD}
-#: Columns that files of earlier versions lack.
-_LATER: Final = frozenset({"± of meters", "ours bound", "beside bound", "runs", "of"})
-_RENAMED: Final = {"lead ± (95 %)": "lead ±"}
 _FIGURE: Final = re.compile(
     r"(?:(?P<bound>≥|≤|≷|>|not in) )?(?P<value>[+-]?[\d,]+(?:\.\d+)?(?:e[+-]?\d+)?|∞)"
     r"(?: ± (?P<half>[\d,.]+))?(?: \[± (?P<meters>[\d,.]+)\])?"
@@ -133,33 +130,28 @@ def read_rows(path: Path) -> Rows:
 
 
 def kept_rows(folder: Path, name: str) -> Rows:
-    """The rows of CLAIMS, TABLES or RAN in `folder` under today's head, which is left out; none of a file
-    that is not there; cells that files of earlier versions lack are empty. RunError, with the row, for other
-    columns, for an outcome that is none and for a number of runs that is none."""
+    """The rows of CLAIMS, TABLES or RAN in `folder` under their head, which is left out; none of a file that
+    is not there. RunError, with the row, for other columns, for an outcome that is none and for a number of
+    runs that is none."""
     path = folder / name
     if not path.is_file():
         return []
-    head, *rows = read_rows(path) or [[]]
-    head = [_RENAMED.get(column, column) for column in head]
+    head, *found = read_rows(path) or [[]]
     expected = _HEADS[name]
-    if missing := [column for column in expected if column not in head and column not in _LATER]:
-        raise RunError(f"{path}: row 1: expected {', '.join(expected)}; there is no {', '.join(missing)}")
-    named = (dict(zip(head, row, strict=True)) for row in rows)
-    found = [[cells.get(column, "") for column in expected] for cells in named]
+    if head != list(expected):
+        raise RunError(f"{path}: row 1: expected {', '.join(expected)}; got {', '.join(head) or 'nothing'}")
     for number, row in enumerate(found if name == CLAIMS else [], start=2):
-        try:
-            row[3] = str(ClaimVerdict(row[3]))
-        except ValueError:
+        if row[3] not in list(ClaimVerdict):
             known = ", ".join(ClaimVerdict)
-            raise RunError(f"{path}: row {number}: outcome: expected one of {known}, got {row[3]}") from None
+            raise RunError(f"{path}: row {number}: outcome: expected one of {known}, got {row[3]}")
     for number, row in enumerate(found if name != TABLES else [], start=2):
         if row[1] not in list(Scale):
             raise RunError(f"{path}: row {number}: scale: expected one of {', '.join(Scale)}, got {row[1]}")
     for number, row in enumerate(found if name == RAN else [], start=2):
         for column, cell in list(zip(expected, row, strict=True))[3:]:
-            if cell and not cell.isdecimal():
+            if not cell.isdecimal():
                 raise RunError(
-                    f"{path}: row {number}: {column}: expected how many runs, or nothing, got {cell}"
+                    f"{path}: row {number}: {column}: expected how many runs, got {cell or 'nothing'}"
                 )
     return found
 

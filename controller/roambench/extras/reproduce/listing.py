@@ -121,15 +121,15 @@ def _of_study(study: Study, kept: Path, named: set[str] | None = None) -> Iterat
             yield {
                 "scale": scale,
                 "day": day,
-                "runs": int(runs) if runs else None,
-                "of": int(in_all) if in_all else None,
+                "runs": int(runs),
+                "of": int(in_all),
                 "data": data or _NONE,
                 "outcomes": {str(one): outcomes[one] for one in ClaimVerdict if outcomes[one]},
             }
 
 
-def _part(runs: int | None, of: int | None) -> str:
-    return "" if runs is None or of is None or runs == of else f", {runs} of {of} runs"
+def _part(runs: int, of: int) -> str:
+    return "" if runs == of else f", {runs} of {of} runs"
 
 
 def _named(words: str) -> set[str]:

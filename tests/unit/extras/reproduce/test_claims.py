@@ -113,13 +113,6 @@ def test_the_interval_of_a_lead_is_students_of_the_seeds_differences(tmp_path: P
     assert len(one.difference.leads) == 4
 
 
-def test_kept_words_of_earlier_versions_are_todays_verdicts() -> None:
-    assert ClaimVerdict("NOT REPRODUCED, the other way round") is ClaimVerdict.WRONG_SIGN
-    assert ClaimVerdict("not decided at this scale") is ClaimVerdict.UNDECIDED
-    with pytest.raises(ValueError, match="perhaps"):
-        ClaimVerdict("perhaps")
-
-
 @pytest.mark.parametrize(
     ("lead", "scatter", "verdict"),
     [

@@ -122,22 +122,6 @@ def test_a_list_is_refused_with_options_that_it_would_not_heed(
         assert f"--verdicts {folder}: expected a folder of kept figures" in str(refused.exception)
 
 
-def test_a_list_of_figures_that_an_older_version_kept_does_not_count_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(ROOT)
-    for text in (
-        "study,scale,day (UTC)\nmohawk,small,2026-11-28\n",
-        "study,scale,day (UTC),runs,of\nmohawk,small,2026-11-28,,\n",
-    ):
-        (tmp_path / "ran.csv").write_text(text)
-        words = ["reproduce", "--list", "mohawk", "--verdicts", str(tmp_path)]
-        listed = CliRunner().invoke(app, words)
-        assert f"small: ran until 2026-11-28, {tmp_path}/mohawk-small.csv; takes" in listed.output
-        (own,) = json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)["studies"]
-        assert [(one["runs"], one["of"]) for one in own["ran"]] == [(None, None)]
-
-
 def test_a_study_is_run_and_has_its_page_and_the_same_command_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
