@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from roambench.contract.draws import draw_key
-from roambench.contract.errors import ConfigError, TraceError
+from roambench.contract.errors import ConfigError
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.link_codecs import LinkCodecs
 from roambench.contract.orders import Vector
@@ -127,36 +127,19 @@ def _digest(arrays: Iterable[npt.NDArray[Any]]) -> str:
 def movement_of(experiment: Experiment) -> Movement:
     """Read or generate the trace, cut its window, choose its devices, repeat it, draw its APs.
 
-    Raises TraceError for an offset that leaves nothing and for APs to be drawn where no place is known,
-    ConfigError for more agents than the trace has devices.
+    Raises ConfigError with a line for each setting that does not fit the trace (`misfits_of`).
     """
     section, fleet = experiment.trace, experiment.fleet
     trace = read_trace(Path(section.file)) if section.file else generated(section, experiment.seed)
+    if misfits := misfits_of(experiment, trace):
+        raise ConfigError(misfits)
     aps = fleet.aps
     if aps is None:
         aps = min(DEFAULT_APS, len(trace.place_x_m)) if trace.ap is None else 0
-    if aps and trace.made_up:
-        raise TraceError(
-            f"fleet.aps: expected 0 or nothing, got {aps}: the trace recorded who was at which access point, "
-            "but not where these stand, so there is nowhere to draw others"
-        )
-    if aps > len(trace.place_x_m):
-        raise TraceError(
-            f"fleet.aps: expected at most {len(trace.place_x_m)}, the places of the trace (0: its own "
-            f"{len(trace.ap_names)} access points), got {aps}"
-        )
-    if section.offset >= trace.steps:
-        raise TraceError(
-            f"trace.offset: expected 0 to {trace.steps - 1}, as the trace has {trace.steps} steps"
-        )
     if section.offset:
         trace = window(trace, section.offset, trace.steps - section.offset)
     steps = min(section.steps, trace.steps)
-    devices = len(trace.device_names)
-    if fleet.agents > devices:
-        expected = f"expected at most {devices:,}, the devices of the trace (0 for all of them)"
-        raise ConfigError([f"fleet.agents: {expected}, got {fleet.agents:,}"])
-    agents = fleet.agents_of(devices)
+    agents = fleet.agents_of(len(trace.device_names))
     first = busiest_window_start(trace, steps, agents) if section.window == "busiest" else 0
     trace = on_boards(window(trace, first, steps), agents, fleet.mapping, experiment.seed)
     trace = repeated(trace, section.repeat)
@@ -164,6 +147,31 @@ def movement_of(experiment: Experiment) -> Movement:
     if aps:
         trace = with_aps(trace, aps, experiment.seed)
     return Movement(trace, content_hash(trace), forgotten)
+
+
+def misfits_of(experiment: Experiment, trace: Trace) -> list[str]:
+    """A line for each setting that the whole trace cannot serve: APs to be drawn where no place is known or
+    from fewer places, an offset behind its end, more agents than it has devices."""
+    aps, offset, agents = experiment.fleet.aps or 0, experiment.trace.offset, experiment.fleet.agents
+    places, devices, found = len(trace.place_x_m), len(trace.device_names), list[str]()
+    if aps and trace.made_up:
+        found.append(
+            f"fleet.aps: expected 0 or nothing, got {aps}: the trace recorded who was at which access point, "
+            "but not where these stand, so there is nowhere to draw others"
+        )
+    elif aps > places:
+        own = f"its own {len(trace.ap_names)} access points"
+        most = f"at most {places}, the places of the trace (0: {own})" if places else f"0 ({own})"
+        found.append(f"fleet.aps: expected {most}, got {aps}")
+    if offset >= trace.steps:
+        found.append(
+            f"trace.offset: expected 0 to {trace.steps - 1}, as the trace has {trace.steps} steps, "
+            f"got {offset}"
+        )
+    if agents > devices:
+        expected = f"expected at most {devices:,}, the devices of the trace (0 for all of them)"
+        found.append(f"fleet.agents: {expected}, got {agents:,}")
+    return found
 
 
 def generated(section: TraceSection, seed: int) -> Trace:

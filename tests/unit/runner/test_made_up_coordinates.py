@@ -12,7 +12,7 @@ from rich.console import Console
 
 from page_data import page_data
 from roambench.cli.main import main
-from roambench.contract.errors import TraceError
+from roambench.contract.errors import ConfigError
 from roambench.experiment.load import load_experiment
 from roambench.extras.papers.beside import ratios_of_report
 from roambench.mobility.files import read_trace
@@ -165,7 +165,7 @@ def test_no_report_sets_its_distances_beside_the_papers(experiment: Path, tmp_pa
 
 def test_access_points_are_not_drawn_where_none_has_a_place(experiment: Path) -> None:
     with pytest.raises(
-        TraceError, match=r"fleet\.aps: expected 0 or nothing, got 20: .* not where these stand"
+        ConfigError, match=r"fleet\.aps: expected 0 or nothing, got 20: .* not where these stand"
     ):
         movement_of(load_experiment(experiment, ["fleet.aps=20"]))
     assert movement_of(load_experiment(experiment, ["fleet.aps=0"])).trace.ap_names[:2] == (
@@ -198,7 +198,7 @@ def test_a_run_that_draws_others_than_the_recorded_ones_says_so(tmp_path: Path) 
     (tmp_path / "plain.toml").write_text(f"[trace]\nparameters = {parameters}\n")
     assert len(movement_of(load_experiment(tmp_path / "plain.toml", [])).trace.ap_names) == 12
     with pytest.raises(
-        TraceError, match=r"fleet\.aps: expected at most 12, the places of the trace \(0: its own"
+        ConfigError, match=r"fleet\.aps: expected at most 12, the places of the trace \(0: its own"
     ):
         movement_of(load_experiment(tmp_path / "plain.toml", ["fleet.aps=13"]))
 

@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 
 from roambench.cli.pause import pause
-from roambench.contract.errors import RunError, TraceError
+from roambench.contract.errors import ConfigError, RunError
 from roambench.experiment.load import load_experiment
 from roambench.mobility.association import hash_of_steps
 from roambench.mobility.files import write_trace
@@ -123,9 +123,14 @@ def test_one_trace_under_a_walk_of_two_seeds_is_two_worlds_and_the_report_says_s
     assert [flag for flag in flags if "the same trace and rule (RingWalkAp), but" in flag]
 
 
-def test_an_offset_past_the_end_is_refused(experiment):
-    with pytest.raises(TraceError, match=r"trace\.offset: expected 0 to 5, as the trace has 6 steps"):
-        movement_of(experiment("trace.offset=6"))
+def test_all_that_does_not_fit_the_trace_is_refused_at_once(experiment):
+    with pytest.raises(ConfigError) as refused:
+        movement_of(experiment("trace.offset=6", "fleet.agents=9", "fleet.aps=99"))
+    assert [problem.split(", got")[0] for problem in refused.value.problems] == [
+        "fleet.aps: expected 0 (its own 2 access points)",
+        "trace.offset: expected 0 to 5, as the trace has 6 steps",
+        "fleet.agents: expected at most 2, the devices of the trace (0 for all of them)",
+    ]
     assert movement_of(experiment("trace.offset=5")).trace.steps == 1
 
 

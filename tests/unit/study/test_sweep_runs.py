@@ -215,7 +215,7 @@ def test_data_sets_and_traces_that_are_missing_are_told_once_before_anything_run
         assert all(": missing MNIST file" in line for line in files)
         assert "learning.download=true fetches it (--set)" in way
         assert "words.md: expected a trace (Parquet)" in trace
-    assert not (tmp_path / "o" / "points").exists()
+    assert not (tmp_path / "o").exists()
     # Only what is open needs them.
     folder = SweepFolder(tmp_path / "o")
     for point in points_of(read_sweep(tmp_path / "s.toml")):
@@ -223,6 +223,36 @@ def test_data_sets_and_traces_that_are_missing_are_told_once_before_anything_run
             write_outcome(folder.prepare(point, 1), PointEnd(point.key, dict.fromkeys(METRICS)))
     checked = sweep("s.toml", "-o", "o", "--check", cwd=tmp_path)
     assert "2 finished already, 2 to run" in checked.stdout, checked.stderr
+
+
+def test_settings_that_do_not_fit_the_trace_are_told_once_before_anything_runs(tmp_path: Path) -> None:
+    write_trace(two_walks(), tmp_path / "tr.parquet")
+    (tmp_path / "s.toml").write_text(
+        "fleet = 'rehearsal'\n[experiment.trace]\nfile = 'tr.parquet'\n[experiment.fleet]\nagents = 0\n"
+        "[grid]\nfleet.agents = [1, 3]\nfleet.aps = [0, 7]\ntrace.offset = [3]\nseeds = 2\n"
+    )
+    refused = sweep("s.toml", "-o", "o", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert [line.split(", got")[0] for line in refused.stderr.splitlines()] == [
+        "roambench: trace.offset: expected 0 to 2, as the trace has 3 steps",
+        "roambench: fleet.aps: expected 0 (its own 2 access points)",
+        "roambench: fleet.agents: expected at most 2, the devices of the trace (0 for all of them)",
+    ]
+    assert not (tmp_path / "o").exists()
+
+
+def test_what_fails_many_runs_is_told_once(tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text(
+        "fleet = 'rehearsal'\n[experiment.trace]\nparameters = { devices = 9, steps = 4 }\n"
+        "[experiment.fleet]\nagents = 10\n[grid]\nseed = [4, 5, 6]\n"
+    )
+    failed = sweep("s.toml", "-o", "o", cwd=tmp_path)
+    assert failed.returncode == 1
+    why = "fleet.agents: expected at most 9, the devices of the trace (0 for all of them), got 10"
+    assert failed.stderr.splitlines() == [
+        f"roambench: system=mohawk seed=4 and 5 more runs: {why}",
+        "roambench: 6 of 6 runs failed",
+    ]
 
 
 def test_finished_runs_whose_files_are_spoilt_stay_until_these_are_back(tmp_path: Path) -> None:

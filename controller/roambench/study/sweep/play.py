@@ -47,20 +47,23 @@ def play(
     `conclude`. One at a time they are a `campaign`, on a bench under its lease from the first to the last.
 
     `what`: the study's name in its log and its lease. `begin` is called with the points to run. `server`
-    forks points of other studies, too. ConfigError where a data set or a trace of theirs is missing, RunError
-    where another process plays in this folder; KeyboardInterrupt leaves what finished.
+    forks points of other studies, too. ConfigError where a data set or a trace of theirs is missing or does
+    not fit, RunError where another process plays in this folder; KeyboardInterrupt leaves what finished.
     """
     fleet, report = points[0].fleet, partial(say, console)
 
     def left() -> list[Point]:
         return [point for point in points if not is_done(folder, point, campaign.tries)]
 
+    if is_new := not folder.path.exists():
+        refuse_absent_inputs(points)  # before a folder is made that would stay
     with naming(folder.path):
         folder.path.mkdir(parents=True, exist_ok=True)
     lock = WriterLock(folder.path / "lock")
     try:
         folder.rename_of_fewer_keys(points)
-        refuse_absent_inputs(filter(folder.is_open, points))  # before anything finished is put aside
+        if not is_new:
+            refuse_absent_inputs(filter(folder.is_open, points))  # before anything finished is put aside
         folder.put_aside_of_other_inputs(points, report)
         todo = left()
         if not folder.fresh:

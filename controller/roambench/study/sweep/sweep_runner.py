@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -143,13 +144,18 @@ def _conclude(
         if write:
             for path in write_results(folder, table, points, outcomes):
                 say(console, str(path))
-    failed = [
-        f"{point.label}: {outcome.reason}"
-        for point, outcome in zip(points, outcomes, strict=True)
-        if outcome is not None and not outcome.finished
-    ]
+    failed = defaultdict[str, list[str]](list)
+    for point, outcome in zip(points, outcomes, strict=True):
+        if outcome is not None and not outcome.finished:
+            failed[outcome.reason].append(point.label)
     if failed:
-        raise RunsFailed("\n".join([*failed, f"{len(failed)} of {len(points)} runs failed"]))
+        lines = [f"{first}{_and_more(more)}: {reason}" for reason, (first, *more) in failed.items()]
+        runs = sum(map(len, failed.values()))
+        raise RunsFailed("\n".join([*lines, f"{runs} of {len(points)} runs failed"]))
+
+
+def _and_more(labels: Sequence[str]) -> str:
+    return f" and {count(len(labels), 'more run')}" if labels else ""
 
 
 def _tabled(
