@@ -154,15 +154,16 @@ def _per_point(run: RunSummary) -> Energy | None:
     return None if run.spent is None or share is None else run.spent.gross.cumulative_consumed.times(share)
 
 
+_CODED_UPLOADS: Final = {Phase.UPLOAD, Phase.ENCODE}
+
+
 def _coding_saves(run: RunSummary) -> float | None:
-    """The joules that uploads of whole models would have drawn more, less what the encoding drew: those of
-    Eq. 1 are in proportion to bytes. None where nothing was encoded."""
-    rows = {} if run.modelled is None else {row.phase: row for row in run.modelled.phases}
-    sent, coded = rows.get(Phase.UPLOAD), rows.get(Phase.ENCODE)
-    if sent is None or coded is None or not sent.transferred_bytes or not run.info.model_bytes:
+    """The joules that uploads of whole models would have drawn more, less what the encoding drew. None where
+    nothing was encoded."""
+    rows = {} if run.modelled is None else {row.phase: row.gross.joules for row in run.modelled.phases}
+    if run.modelled is None or run.modelled.whole_uploads_j is None or not rows.keys() >= _CODED_UPLOADS:
         return None
-    longer = run.info.model_bytes * sent.count / sent.transferred_bytes
-    return sent.gross.joules * (longer - 1.0) - coded.gross.joules
+    return run.modelled.whole_uploads_j - rows[Phase.UPLOAD] - rows[Phase.ENCODE]
 
 
 def _transfers(run: RunSummary) -> float | None:

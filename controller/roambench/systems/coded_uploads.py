@@ -31,11 +31,11 @@ def costly_to_code(offered: Candidates) -> Selected:
     for turn, device in enumerate(offered.devices):
         phases = offered.energy[device].phases
         now_j = sum(phases[phase].joules for phase in (Phase.ENCODE, Phase.UPLOAD) if phase in phases)
-        if last[device]:
+        if last[device] and now_j > before[device]:  # an upload that failed has no joules
             kind = int(last[device]) - 1
-            sums[kind, device] += max(0.0, now_j - before[device])
+            sums[kind, device] += now_j - before[device]
             counts[kind, device] += 1.0
-        before[device] = now_j
+            before[device] = now_j
         whole = counts.sum(axis=1)
         if whole.min() < _TRIED:
             kind = (offered.step + turn) % 2

@@ -52,7 +52,7 @@ def test_the_experiment_in_a_small_form_has_its_break_even_where_eq_1_says(tmp_p
     text = (ROOT / "experiments" / "codecs.toml").read_text()
     text = re.sub(r"codec_up = \[.*?\]", 'codec_up = ["identity", "int8"]', text, flags=re.DOTALL)
     text = text.replace("seeds = 5", "seeds = 1").replace("steps = 40", "steps = 6")
-    text += "simulated.power_spread = [0.0]\nsimulated.speed_spread = [0.0]\n"
+    text += "simulated.power_spread = [0.0]\nsimulated.speed_spread = [0.0]\nlinks.overhead_bytes = [20000]\n"
     (tmp_path / "codecs.toml").write_text(text)
     run("roambench sweep codecs.toml -o out --jobs 2", tmp_path)
     rows = json.loads((tmp_path / "out" / "table.json").read_text())["rows"]

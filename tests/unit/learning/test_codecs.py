@@ -115,6 +115,19 @@ def test_topk_is_sparsified_sgd_with_memory() -> None:
     assert np.abs(sent + memory - told).max() < 1e-6
 
 
+@pytest.mark.parametrize("hundredths", range(1, 101))
+def test_topk_keeps_exactly_its_share_of_a_hundred(hundredths: int) -> None:
+    assert codec_of(f"topk:{hundredths / 100}").most_bytes(100, ()) == 8 * hundredths
+
+
+@pytest.mark.parametrize("text", ["fp16", "bf16", "int8", "int4"])
+def test_the_largest_numbers_come_back_finite(text: str) -> None:
+    most = np.finfo(np.float32).max
+    back = decodes(text, codes(text, np.float32([most, -most, 1.0])), 3)
+    assert np.isfinite(back).all()
+    assert back[0] == -back[1]
+
+
 def test_low_rank_is_powersgds_power_iteration() -> None:
     """Vogels et al., Algorithm 1, by QR and BLAS in float64; and it is near the best rank there is (SVD)."""
     values = drawn()

@@ -38,6 +38,23 @@ def test_each_device_does_what_costs_it_less_once_both_are_known() -> None:
     assert plain_at[10:] == [{0, 2}] * 30
 
 
+def test_an_upload_that_failed_is_not_one_that_cost_nothing() -> None:
+    """Device 1's coded uploads never arrive; on virtual devices they have no joules then."""
+    spent_j, memory, plain = [0.0, 0.0], {}, list[int]()
+    for step in range(60):
+        energy = {
+            device: SpentEnergy(Energy(joules), {Phase.UPLOAD: Energy(joules)})
+            for device, joules in enumerate(spent_j)
+        }
+        offered = Candidates(step, 1, (0, 1), (0, 0), {}, -1, (1.0,) * 2, memory=memory, energy=energy)
+        answer = costly_to_code(offered)
+        memory, plain = answer.memory, list(answer.devices)
+        for device in (0, 1):
+            if device in plain or device == 0:
+                spent_j[device] += 0.9 if device in plain else 1.0
+    assert plain == [0, 1]
+
+
 def test_it_is_an_option() -> None:
     assert make_system("mohawk", SystemOptions()).plain_uploads is None
     made = make_system("mohawk", SystemOptions(), {"code_by_joules": True})

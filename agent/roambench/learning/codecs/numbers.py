@@ -14,6 +14,7 @@ from roambench.learning.codecs.codec import CodecRow, Shapes, exact
 
 _BUCKET: Final = 512  # numbers that share a scale, as in QSGD's experiments
 _MOST_BF16: Final = np.uint32(0x7F7F0000).view(np.float32)
+_MOST_FP32: Final = np.finfo(np.float32).max
 _MOST_FP16: Final = np.float32(65504.0)
 
 
@@ -121,7 +122,8 @@ class Quantised:
         if signed.size and int(np.abs(signed.astype(np.int16)).max()) > self.levels:
             raise ModelError(f"a level of the code is beyond {self.levels}")
         steps = np.repeat(scales / np.float32(self.levels), _BUCKET)[:count]
-        return (signed * steps).astype(np.float32)
+        with np.errstate(over="ignore"):  # a step is rounded: 127 of them may be above the largest float32
+            return np.clip(signed * steps, -_MOST_FP32, _MOST_FP32).astype(np.float32)
 
     def most_bytes(self, count: int, shapes: Shapes) -> int:
         """Return the length of every code of `count` numbers."""

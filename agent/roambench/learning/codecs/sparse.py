@@ -48,7 +48,8 @@ class TopK:
         return 8 * self._kept(count)
 
     def _kept(self, count: int) -> int:
-        return min(count, max(1, math.ceil(self.share * count)))
+        # Rounded: 0.07 of 100 is 7, not 7.000000000000001.
+        return min(count, max(1, math.ceil(round(self.share * count, 6))))
 
 
 def _top_k(share: float) -> TopK:

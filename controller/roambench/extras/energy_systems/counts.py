@@ -1,13 +1,19 @@
-"""Numbers per device in a selection's memory, and what a training of each has cost so far."""
+"""Numbers per device in a selection's memory, and the joules of a training of each so far."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from roambench.contract.phases import ACTIVE_PHASES, Phase
 from roambench.systems.system import Candidates
 
 PerDevice = npt.NDArray[np.float64]
+_ROUNDING: Final = 1e-6
+_NAMES: Final = ("trainings", "trainings seen", "joules of training seen")
 
 
 def per_device(offered: Candidates, name: str) -> PerDevice:
@@ -18,8 +24,32 @@ def per_device(offered: Candidates, name: str) -> PerDevice:
     return found
 
 
-def training_j(offered: Candidates, device: int, trainings: PerDevice, assumed_j: float) -> float:
-    """Joules of a training of the device with its transfers: the mean of those it had, by what is seen of
-    its energy; `assumed_j` before the first."""
-    spent_j = offered.energy[device].total.joules
-    return spent_j / float(trainings[device]) if trainings[device] and spent_j > 0.0 else assumed_j
+class TrainingCosts:
+    """Joules of a training of each device, by what is seen of its energy, and the selection's own count of
+    the trainings that it ordered.
+
+    A training costs the gross joules of trainings, transfers and coding; what a board draws between them is
+    none of it. It counts once its joules are seen, so that an order that failed counts as none.
+    """
+
+    def __init__(self, offered: Candidates) -> None:
+        self.ordered, self._counted, self._train_j = (per_device(offered, name) for name in _NAMES)
+        self._work_j = dict[int, float]()
+        for device in offered.devices:
+            phases = offered.energy[device].phases
+            joules = {phase: phases[phase].joules for phase in ACTIVE_PHASES if phase in phases}
+            self._work_j[device] = sum(joules.values())
+            train_j = joules.get(Phase.TRAIN, 0.0)
+            if train_j > self._train_j[device] * (1.0 + _ROUNDING):
+                self._train_j[device] = train_j
+                self._counted[device] = min(self._counted[device] + 1.0, self.ordered[device])
+
+    def of(self, device: int, assumed_j: float) -> float:
+        """The mean of the device's trainings; `assumed_j` before the first."""
+        counted = float(self._counted[device])
+        return self._work_j[device] / counted if counted else assumed_j
+
+    def kept_with(self, chosen: Sequence[int]) -> dict[str, PerDevice]:
+        """The memory of the selection that orders these trainings."""
+        self.ordered[list(chosen)] += 1.0
+        return dict(zip(_NAMES, (self.ordered, self._counted, self._train_j), strict=True))

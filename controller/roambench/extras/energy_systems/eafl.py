@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from roambench.extras.energy_systems.counts import per_device, training_j
+from roambench.extras.energy_systems.counts import TrainingCosts
 from roambench.systems import choices
 from roambench.systems.fedavg import fedavg
 from roambench.systems.options import SystemOptions
@@ -16,7 +16,6 @@ from roambench.systems.own_numbers import check_numbers
 from roambench.systems.system import Candidates, Selected, Selection, System
 
 _J_PER_WH = 3600.0
-_TRAININGS = "trainings"
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,9 @@ def eafl(options: SystemOptions, own: EaflParameters) -> System:
     """EAFL (arXiv 2208.04505): FedAvg with Oort's K devices per AP, by f utility + (1 - f) battery left.
 
     reward(i) = f Util(i) + (1 - f) power(i), power(i) = battery level - what the training will use, both as
-    shares of a full battery; what it will use is the mean of the device's trainings.
+    shares of a full battery; what it will use is the mean of the device's trainings with their transfers.
+    Without `[battery]` the level is what `capacity_wh` leaves of the device's joules, which on agents are
+    those between orders, too.
     Util(i) is Oort's (Algorithm 1, line 11): the statistical utility, clipped at its 95 % quantile and scaled
     to 0..1 over the candidates, + sqrt(0.1 ln R / L(i)) for the round R and the round L(i) of its last
     training. Of each K, exploration x decay^step (at least the least) go to devices that never trained, whose
@@ -47,22 +48,22 @@ def eafl(options: SystemOptions, own: EaflParameters) -> System:
     Deviations: each AP selects K of those it serves; the exploring share is rounded to a whole device; Oort's
     (T / t_i)^alpha is 1, as every device may use its whole step; ties are drawn.
 
-    We found no code of the authors. Oort's own (`OortSelector.getTopK` and `get_norm`, as adapted in
-    github.com/dos-group/fedzero, `fedzero/oort.py`) clips at an entry of the sorted utilities, not between
-    two, scales by the unclipped range from 0.999 of the smallest, and draws by score among the best.
+    The authors' code (github.com/sayed-sys-lab/EAFL) was not read. Oort's own (`OortSelector.getTopK` and
+    `get_norm`, as adapted in github.com/dos-group/fedzero, `fedzero/oort.py`) clips at an entry of the sorted
+    utilities, not between two, scales by the unclipped range from 0.999 of the smallest, and draws by score
+    among the best.
     """
     capacity_j = _J_PER_WH * (options.capacity_wh or own.capacity_wh)
 
     def choose(offered: Candidates) -> Selected:
-        trainings = per_device(offered, _TRAININGS)
-        utilities = _utilities(offered)
+        costs, utilities = TrainingCosts(offered), _utilities(offered)
 
         def reward(device: int) -> float:
             if offered.charges:
                 charge = offered.charges[device]
             else:
                 charge = 1.0 - offered.energy[device].total.joules / capacity_j
-            power = charge - training_j(offered, device, trainings, 0.0) / capacity_j
+            power = charge - costs.of(device, 0.0) / capacity_j
             return own.f * utilities.get(device, 0.0) + (1.0 - own.f) * power
 
         untried = [device for device in offered.devices if device not in utilities]
@@ -75,8 +76,7 @@ def eafl(options: SystemOptions, own: EaflParameters) -> System:
             exploring = min(len(unknown), math.floor(share * options.per_ap + 0.5))
             exploiting = known[: options.per_ap - exploring]
             chosen += [*exploiting, *unknown[: options.per_ap - len(exploiting)]]
-        trainings[chosen] += 1.0
-        return Selected(chosen, {_TRAININGS: trainings})
+        return Selected(chosen, costs.kept_with(chosen))
 
     selection = Selection(choose, choices.statistical_utility, sees_energy=True)
     return replace(fedavg(options), name="eafl", selection=selection)

@@ -11,7 +11,7 @@ import numpy as np
 import scipy
 
 from roambench.contract.draws import generator
-from roambench.extras.energy_systems.counts import per_device, training_j
+from roambench.extras.energy_systems.counts import TrainingCosts, per_device
 from roambench.systems import choices
 from roambench.systems.availability import PresenceForecast
 from roambench.systems.fedavg import fedavg
@@ -19,7 +19,7 @@ from roambench.systems.options import SystemOptions
 from roambench.systems.own_numbers import check_numbers
 from roambench.systems.system import Candidates, Selected, Selection, System
 
-_TRAININGS, _BLOCKED = "trainings", "blocked"
+_BLOCKED = "blocked"
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,8 @@ class FedZeroParameters:
     def clear_j(self, step: int) -> float:
         """Excess energy of an AP in a step under a clear sky: 0 at night, `excess_j` at noon."""
         day = (step - self.midnight_step) / self.period_steps
-        return self.excess_j * max(0.0, -math.cos(2.0 * math.pi * day))
+        # Rounded: at sunrise the cosine is 0, up to 1e-15 to either side.
+        return self.excess_j * max(0.0, round(-math.cos(2.0 * math.pi * day), 9))
 
     def clearness(self, seed: int, ap: int, step: int) -> float:
         """The share of it that clouds leave an AP in this step, drawn."""
@@ -73,12 +74,14 @@ def fedzero(options: SystemOptions, own: FedZeroParameters) -> System:
     m_ct <= spare capacity, sum_c b_c = n. sigma_c = |B_c| sqrt(mean loss^2) is Oort's; a device that never
     trained has the largest of the others (1 where there are none). Without a solution no device trains.
     A selected device is blocked, and at each step released with P(c) = min(1, (p(c) - omega)^-alpha) for
-    p(c) > omega, else 1; p(c) are its trainings, omega their mean over the devices that were seen.
+    p(c) > omega, else 1; p(c) are the trainings ordered of it, omega their mean over the devices that were
+    seen.
 
     Deviations: a power domain is an AP. Its excess energy is that of a panel, excess_j max(0, -cos(2 pi
     time of day)) times drawn clouds, and its forecast today's clearness, kept (no look-ahead). A training is
     whole (m_min = m_max = 1) and ends in its step: energy of a round's later steps is lent to it. Spare
-    capacity is the chance that the device is there (`PresenceForecast`). n is at most the devices offered.
+    capacity is the chance that the device is there (`PresenceForecast`). n is at most the devices that could
+    train if no other did. delta_c is the mean of the device's trainings with their transfers.
     Nothing holds the bench's joules to the excess energy.
 
     The authors' code (github.com/dos-group/fedzero): `FedZeroSelectionStrategy` in
@@ -90,12 +93,12 @@ def fedzero(options: SystemOptions, own: FedZeroParameters) -> System:
 
     def choose(offered: Candidates) -> Selected:
         available = PresenceForecast.at(offered, own.period_steps)
-        trainings, blocked = (per_device(offered, name) for name in (_TRAININGS, _BLOCKED))
+        costs, blocked = TrainingCosts(offered), per_device(offered, _BLOCKED)
         met = available.present.any(axis=1)
-        mean = float(trainings[met].mean()) if met.any() else 0.0
+        mean = float(costs.ordered[met].mean()) if met.any() else 0.0
         for device in np.flatnonzero(blocked).tolist():
-            more = float(trainings[device]) - mean
-            released = 1.0 if more <= 0.0 else min(1.0, more**-own.alpha)
+            more = float(costs.ordered[device]) - mean
+            released = 1.0 if more <= 1.0 else more**-own.alpha
             if generator(offered.seed, "fedzero release", device, offered.step).random() < released:
                 blocked[device] = 0.0
         known = [offered.past[device].utility for device in offered.devices if device in offered.past]
@@ -106,7 +109,7 @@ def fedzero(options: SystemOptions, own: FedZeroParameters) -> System:
                 device,
                 ap,
                 offered.past[device].utility if device in offered.past else unknown,
-                training_j(offered, device, trainings, own.training_j),
+                costs.of(device, own.training_j),
                 (
                     1.0,
                     *(available.chance(device, offered.step + t) for t in range(1, own.longest_steps)),
@@ -115,10 +118,10 @@ def fedzero(options: SystemOptions, own: FedZeroParameters) -> System:
             for device, ap in zip(offered.devices, offered.aps, strict=True)
             if not blocked[device] and excess_j[ap][0] > 0.0
         ]
-        chosen = select(clients, excess_j, min(own.clients, len(offered.devices)), own.longest_steps)
-        trainings[chosen] += 1.0
+        wanted = min(own.clients, len(_able(clients, excess_j, own.longest_steps)))
+        chosen = select(clients, excess_j, wanted, own.longest_steps)
         blocked[chosen] = 1.0
-        return Selected(chosen, {**available.memory, _TRAININGS: trainings, _BLOCKED: blocked})
+        return Selected(chosen, {**available.memory, **costs.kept_with(chosen), _BLOCKED: blocked})
 
     selection = Selection(choose, choices.statistical_utility, sees_energy=True)
     return replace(fedavg(options), name="fedzero", selection=selection)
@@ -136,18 +139,23 @@ def select(
     """The devices of the shortest round in which `wanted` of the clients can train; none where no round of
     at most `longest_steps` has a solution."""
     for steps in range(1, longest_steps + 1):
-        able = [
-            client
-            for client in clients
-            if math.fsum(
-                min(spare, joules / client.training_j)
-                for spare, joules in zip(client.spare[:steps], excess_j[client.ap], strict=False)
-            )
-            >= 1.0
-        ]
+        able = _able(clients, excess_j, steps)
         if 0 < wanted <= len(able) and (chosen := _optimal(able, excess_j, wanted, steps)):
             return chosen
     return []
+
+
+def _able(clients: Sequence[Client], excess_j: dict[int, list[float]], steps: int) -> list[Client]:
+    """The clients that could train within this number of steps if no other did."""
+    return [
+        client
+        for client in clients
+        if math.fsum(
+            min(spare, joules / client.training_j)
+            for spare, joules in zip(client.spare[:steps], excess_j[client.ap], strict=False)
+        )
+        >= 1.0
+    ]
 
 
 def _optimal(

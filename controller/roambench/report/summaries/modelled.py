@@ -39,6 +39,7 @@ class ModelledSummary:
     wasted_by_step: Mapping[int, float]
     rounds: tuple[RoundEnergy, ...]  # of an app's run
     to_threshold: CommunicationToThreshold
+    whole_uploads_j: float | None  # gross, had each upload been of a whole model
 
 
 def modelled_summary(
@@ -49,6 +50,7 @@ def modelled_summary(
     threshold_step: int | None,
     finished: bool,
     by_round: bool = False,
+    model_bytes: int | None = None,
 ) -> ModelledSummary | None:
     """Sum up; None for a run that has no modelled energy. `finished`: pending models count as wasted;
     `by_round`: with its `rounds`."""
@@ -85,4 +87,5 @@ def modelled_summary(
         wasted_by_step=rows.by_step("gross", wasted),
         rounds=rounds_of(rows) if by_round else (),
         to_threshold=communication_to_threshold(rows, threshold_step, steps),
+        whole_uploads_j=modelled.uploads_j(model_bytes) if model_bytes else None,
     )

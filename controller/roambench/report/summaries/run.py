@@ -137,6 +137,7 @@ def summarise(run: RunEvidence, named: LinkModel | None = None) -> RunSummary:
             threshold_step=learning.threshold_step,
             finished=finished,
             by_round=bool(run.experiment.program.name),
+            model_bytes=run.info.model_bytes,
         ),
         peers=peer_summary(run.records),
         batteries=battery_summary(run.records, names),

@@ -39,6 +39,14 @@ class ModelledEnergy:
     links: LinkModel
     power: DevicePower
     rate: Rate
+    overhead_bytes: int = 0
+
+    def uploads_j(self, model_bytes: int) -> float:
+        """The gross joules of the uploads, had each been of `model_bytes`: Eq. 1's are in proportion to those
+        and its Delta together."""
+        rows = self.ledger.of_phase(Phase.UPLOAD)
+        sent = self.ledger.work.transferred_bytes[rows] + self.overhead_bytes
+        return float((self.ledger.gross_j[rows] * ((model_bytes + self.overhead_bytes) / sent)).sum())
 
 
 def modelled_account(folder: RunFolder, records: Sequence[RoundRecord]) -> ModelledEnergy | None:
@@ -47,7 +55,7 @@ def modelled_account(folder: RunFolder, records: Sequence[RoundRecord]) -> Model
         return None
     model, rate = energy_model(folder)
     ledger = ledger_of_log(records, folder.info.device_names, model, rate, folder.info.rest_s)
-    return ModelledEnergy(ledger, model.links, model.power, rate)
+    return ModelledEnergy(ledger, model.links, model.power, rate, model.overhead_bytes)
 
 
 def energy_model(folder: RunFolder) -> tuple[EnergyModel, Rate]:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from roambench.contract.orders import Answer, Order, TrainOrder, TrainReply, Vector
+from roambench.contract.phases import Phase
 from roambench.energy.energy_value import Energy
 from roambench.mobility.trace import Trace
 from roambench.rounds.energy_seen import RulesEnergy
@@ -80,8 +81,8 @@ class Devices:
 
 @dataclass
 class Cells:
-    """What devices spent (a training costs each its own joules), and batteries that only that drains; a
-    device at 5 % or less is off, and charged in four steps."""
+    """What devices spent (a training costs each its own joules, time between orders takes some, too), and
+    batteries that only trainings drain; a device at 5 % or less is off, and charged in four steps."""
 
     devices: Devices
 
@@ -90,7 +91,16 @@ class Cells:
         return each_j * sum(one == device for one, _ in self.devices.trainings)
 
     async def of(self, devices: Sequence[int]) -> Mapping[int, SpentEnergy]:
-        return {device: SpentEnergy(Energy(self.spent_j(device), 0.5, 10.0)) for device in devices}
+        found = {}
+        for device in devices:
+            spent_j, idle_j = self.spent_j(device), 20.0 * (device + 1)
+            phases = {
+                Phase.TRAIN: Energy(0.75 * spent_j),
+                Phase.UPLOAD: Energy(0.25 * spent_j),
+                Phase.IDLE: Energy(idle_j),
+            }
+            found[device] = SpentEnergy(Energy(spent_j + idle_j, 0.5, 10.0), phases)
+        return found
 
     def __post_init__(self) -> None:
         count = len(self.devices.samples)
@@ -132,16 +142,15 @@ class Played:
     def charges(self) -> dict[int, tuple[float, ...]]:
         return {record.step: record.charges for record in self.of(BatteriesSeen)}
 
-    def joules(self) -> dict[int, dict[int, float]]:
-        """By step and device, as the selection saw them."""
-        return {
-            record.step: {
-                device: joules
-                for device, phase, joules in zip(record.devices, record.phases, record.joules, strict=True)
-                if not phase
-            }
-            for record in self.of(EnergySeen)
-        }
+    def joules(self, *phases: str) -> dict[int, dict[int, float]]:
+        """By step and device, as the selection saw them; of these phases, or of all the time."""
+        found: dict[int, dict[int, float]] = {}
+        for record in self.of(EnergySeen):
+            of_step = found.setdefault(record.step, dict.fromkeys(record.devices, 0.0))
+            for device, phase, joules in zip(record.devices, record.phases, record.joules, strict=True):
+                if phase in (phases or ("",)):
+                    of_step[device] += joules
+        return found
 
     def steps(self) -> Iterable[tuple[int, dict[int, int]]]:
         """Steps and, by device that is there and on, its access point."""

@@ -36,10 +36,10 @@ def rewards(run, step, here, f, capacity_j):
             utility[device] = share + math.sqrt(0.1 * math.log(step + 1) / (losses[device][0] + 1))
     found = {}
     for device in here:
-        joules = run.joules()[step][device]
+        joules, work_j = run.joules()[step][device], run.joules("train", "upload")[step][device]
         times = sum(one == device for one, at in run.devices.trainings if at < step)
         charge = run.charges()[step][device] if run.charges() else 1.0 - joules / capacity_j
-        power = charge - (joules / times / capacity_j if times else 0.0)
+        power = charge - (work_j / times / capacity_j if times else 0.0)
         found[device] = f * utility[device] + (1.0 - f) * power
     return found, set(before)
 

@@ -88,7 +88,7 @@ def test_the_most_useful_devices_train_that_the_excess_energy_carries(played, se
         }
         most = max(utility.values(), default=1.0)
         utility |= {device: most for device in here if device not in utility}
-        joules = run.joules()[step]
+        joules = run.joules("train", "upload")[step]
         needed = {one: joules[one] / count[one] if count[one] else ASSUMED_J for one in here}
         spare = {
             device: [1.0, *(forecast(run, step, device, step + t) for t in range(1, LONGEST))]
@@ -97,7 +97,8 @@ def test_the_most_useful_devices_train_that_the_excess_energy_carries(played, se
         power = {ap: excess_j(seed, ap, step) for ap in range(2)}
         free = [device for device in here if device not in blocked and power[here[device]][0] > 0.0]
         held_back += len(free) < len(here)
-        wanted, best = min(WANTED, len(here)), None
+        carried = [one for one in free if fits([one], needed, spare, here, power, LONGEST)]
+        wanted, best = min(WANTED, len(carried)), None
         for steps in range(1, LONGEST + 1):
             worth = [
                 sum(utility[device] for device in group)
