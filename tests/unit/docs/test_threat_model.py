@@ -37,3 +37,11 @@ def test_the_agent_is_a_service_without_privileges() -> None:
         lines
     )
     assert service.layout.USER != "root"
+
+
+def test_the_agent_starts_behind_the_modules_of_its_devices() -> None:
+    """systemd leaves out a kind of devices that the kernel does not know yet when the unit starts."""
+    for kind, module in (("ttyUSB", "usbserial"), ("ttyACM", "cdc_acm")):
+        assert f"DeviceAllow=char-{kind} rw" in service._DEVICES
+        assert f"modprobe@{module}.service" in service._MODULES
+    assert {"Wants={modules}", "After={modules}"} <= set(service._UNIT.splitlines())

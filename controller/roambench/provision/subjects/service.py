@@ -18,6 +18,9 @@ Description=roambench agent
 Wants=network-online.target time-sync.target
 # A board has no real-time clock: before it knows the time, no certificate is valid yet.
 After=network-online.target time-sync.target {board}
+# Kinds of devices are looked up when the unit starts: without its module, a meter that comes later is refused.
+Wants={modules}
+After={modules}
 StartLimitIntervalSec=0
 
 [Service]
@@ -78,6 +81,8 @@ DeviceAllow=char-ttyACM rw
 DeviceAllow=char-ttyAMA rw
 DeviceAllow=/dev/vcio rw
 """
+#: Modules that make kinds of devices above: ttyUSB, ttyACM.
+_MODULES = "modprobe@usbserial.service modprobe@cdc_acm.service"
 _LAST_WORDS = f"journalctl -u {layout.UNIT} -n 20 -o cat --no-pager | grep roambench-agent: | tail -n 1"
 _STARTED = Script(
     f"systemctl daemon-reload && systemctl enable --quiet {layout.UNIT} && "
@@ -98,6 +103,7 @@ def agent_unit(facts: Facts, bench: Bench, host: Host) -> str:
     """The unit's text. An emulated meter may be any device file of a container, so all are allowed there."""
     return _UNIT.format(
         board=layout.BOARD_UNIT,
+        modules=_MODULES,
         current=layout.CURRENT,
         settings=layout.SETTINGS,
         user=layout.USER,
