@@ -18,7 +18,7 @@ Description=roambench agent
 Wants=network-online.target time-sync.target
 # A board has no real-time clock: before it knows the time, no certificate is valid yet.
 After=network-online.target time-sync.target {board}
-# Kinds of devices are looked up when the unit starts: without its module, a meter that comes later is refused.
+# Device kinds are looked up as the unit starts: without its module, a meter that comes later is refused.
 Wants={modules}
 After={modules}
 StartLimitIntervalSec=0
