@@ -13,6 +13,7 @@ from roambench.provision.bench import (
     CONTROLLER_READER,
     HWMON,
     METER_LINK,
+    NEIGHBOUR_LINK,
     NO_METER,
     Bench,
     CardEntry,
@@ -240,7 +241,7 @@ def _meter(table: MeterTable, board: str) -> MeterEntry:
         and table.host != CONTROLLER_READER
         and table.driver not in (NO_METER, HWMON)
     )
-    link = f"{METER_LINK}-{board}" if table.host else METER_LINK
+    link = NEIGHBOUR_LINK.format(board) if table.host else METER_LINK
     port = table.port or table.i2c.partition("@")[2] or (link if known_by_serial else "")
     return MeterEntry(
         driver=table.driver,
