@@ -13,7 +13,7 @@ from typing import Final
 
 from roambench.agent.readings.unsent import KEPT_BYTES, UnsentRecord
 from roambench.contract.errors import RecordConflict
-from roambench.contract.json_values import from_values, json_or_none
+from roambench.contract.json_values import beyond_64_bits, from_values, json_or_none
 from roambench.contract.printable import printable
 from roambench.contract.whole_file import write_whole
 from roambench.provision.agent_asks import AGENT, ask_agent
@@ -254,6 +254,6 @@ def _lines(host: str, packed: bytes, most_bytes: int) -> Iterator[bytes]:
 
 def _values(host: str, line: bytes) -> dict[str, object]:
     values = json_or_none(dict[str, object], line)
-    if values is None:
+    if values is None or beyond_64_bits(values):
         raise HostError(host, "spool-export: not what an agent says")
     return values
