@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from roambench.cli.main import main
+from roambench.contract import whole_file
 from roambench.provision import journal_lines
 from roambench.provision.bench import Bench
 from roambench.provision.ssh.host_error import HostError
@@ -144,4 +147,33 @@ def test_a_second_fetch_of_a_run_leaves_what_the_first_one_saved_and_adds_to_it(
     with pytest.raises(EOFError):
         fetched(first)
     assert saved.read_bytes() == before[:40]
+    assert not (tmp_path / "forgotten").exists()
+
+
+def test_a_full_disk_of_this_machine_is_no_hosts_trouble_and_no_bug(
+    bench: Bench,
+    server: SshServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    server.install_agent(
+        f"cd {tmp_path}\ncase $2 in\n"
+        'status) echo \'{"run": "", "unsent_runs": {"demo": 1}}\';;\n'
+        "spool-export) cat have;;\nspool-forget) touch forgotten; echo '{}';;\nesac"
+    )
+
+    def full(path: Path) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(whole_file, "sync", full)
+    monkeypatch.setenv("COLUMNS", "500")
+    with pytest.raises(SystemExit) as ended:
+        main(["fleet", "fetch", str(bench.file)])
+    assert ended.value.code == 1
+    said = capsys.readouterr().out
+    file = bench.state_dir / "fetched" / "pi-01" / f"{b'demo'.hex()}.jsonl.gz"
+    assert f"this machine, not the host, fails: No space left on device ({file})" in said
+    assert "free some space" in said
+    assert "bug" not in said
     assert not (tmp_path / "forgotten").exists()
