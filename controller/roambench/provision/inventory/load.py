@@ -212,7 +212,11 @@ def _half_known(
     right = _without(values, mistaken) | {key: stand_ins[key] for key in stand_ins.keys() & wrong}
     host = _host(HostTable.model_validate(right), folder, power)
     name = values.get("name")
-    return replace(host, name=name if isinstance(name, str) else entry)
+    return replace(
+        host,
+        name=name if isinstance(name, str) else entry,
+        ssh_port=-place if "ssh_port" in wrong else host.ssh_port,
+    )
 
 
 def _shared(
