@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from roambench.contract.json_values import json_or_none
+from roambench.contract.json_values import beyond_64_bits, json_or_none
 from roambench.energy.readings.samples import UNUSABLE
 from roambench.provision import layout
 from roambench.provision.bench import Host
@@ -20,6 +20,7 @@ from roambench.provision.ssh.script import Script
 AGENT: Final = f"{layout.CURRENT}/bin/roambench-agent"
 _ASK: Final = Script(f'exec {AGENT} ctl "$@"')
 _ASK_S: Final = 30.0
+_LOOK: Final = "journalctl -u roambench-agent on the host"
 _SMOKE_S: Final = 150.0  # the agent itself gives up after 120 s
 
 
@@ -33,7 +34,9 @@ def ask_agent(link: HostLink, *words: str, timeout_s: float = _ASK_S) -> dict[st
     if ran.exit_code == 127:
         raise HostError(host, "no agent is installed", "roambench fleet provision")
     if ran.exit_code != 0 or answer is None:
-        raise HostError(host, f"ctl {words[0]}: {ran.why}", "journalctl -u roambench-agent on the host")
+        raise HostError(host, f"ctl {words[0]}: {ran.why}", _LOOK)
+    if beyond_64_bits(answer):
+        raise HostError(host, f"ctl {words[0]}: not what an agent says: a number beyond 64 bits", _LOOK)
     return answer
 
 

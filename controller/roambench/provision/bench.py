@@ -26,6 +26,8 @@ HWMON: Final = "hwmon"
 DEFAULT_USER: Final = "pi"
 #: The stable name that provisioning gives a host's own meter, in any USB port.
 METER_LINK: Final = "/dev/roambench-meter"
+#: That of another host's meter, with its name.
+NEIGHBOUR_LINK: Final = METER_LINK + "-{}"
 #: The reader of a meter that hangs on the machine that `roambench run` runs on.
 CONTROLLER_READER: Final = "controller"
 

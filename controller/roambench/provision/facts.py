@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from roambench.contract.errors import ConfigError
-from roambench.contract.json_values import from_json
+from roambench.contract.json_values import beyond_64_bits, from_json
 from roambench.provision import layout
 from roambench.provision.platforms import Platform, platform_of
 from roambench.provision.ssh.script import Script
@@ -194,6 +194,9 @@ def gather(link: HostLink, questions: Questions = QUESTIONS) -> Facts:
     if ran.exit_code != 0:
         raise HostError(name, f"the facts cannot be gathered: {ran.why}", "look at it with ssh")
     try:
-        return from_json(Facts, ran.out, "facts")
+        found = from_json(Facts, ran.out, "facts")
     except ConfigError as error:
         raise HostError(name, error.problems[0], "this is a bug: report it") from None
+    if beyond_64_bits(asdict(found)):
+        raise HostError(name, "facts: a number beyond 64 bits", "look at it with ssh")
+    return found

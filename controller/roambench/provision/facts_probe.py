@@ -1,6 +1,6 @@
 """Runs on a host, as root, under its own Python and nothing else: tells what is there, as JSON.
 
-That Python may be an older one than ours, 3.9 for example: the facts say so.
+That Python may be an older one than ours, down to 3.7: the facts say so.
 
 The argument is JSON, too: which files, units and packages to look at, and the folder under which everything
 is looked up (a test's; "/" else). What a host does not say is null or empty; nothing here changes anything.
@@ -156,7 +156,7 @@ def _mount(path: Path, root: Path) -> str:
     found = path if path.is_dir() else root
     while not os.path.ismount(found) and found not in (root, found.parent):
         found = found.parent
-    return "/" + str(found.relative_to(root)).removeprefix(".")
+    return str(Path("/") / found.relative_to(root))
 
 
 def _packages(root: Path, names: list[str]) -> dict[str, str]:
@@ -218,7 +218,7 @@ def _units(root: Path, names: list[str]) -> dict[str, dict[str, str]]:
 def _link(path: Path) -> str:
     """The build that a link leads to: OPT/builds/HASH/venv."""
     try:
-        return path.readlink().parent.name
+        return Path(os.readlink(path)).parent.name  # noqa: PTH115 - Path.readlink is Python 3.9's
     except OSError:
         return ""
 
@@ -328,7 +328,7 @@ def _python_packages(venv: Path, names: list[str]) -> dict[str, Any]:
     """Version and files of each package that is installed under one of these names (small letters, '-')."""
     found = {}
     for about in venv.glob("lib/python3*/site-packages/*-*.dist-info"):
-        name, _, version = about.name.removesuffix(".dist-info").partition("-")
+        name, _, version = about.stem.partition("-")
         plain = name.lower().replace("_", "-").replace(".", "-")
         if plain in names:
             found[plain] = {"version": version, "files": _files(about)}

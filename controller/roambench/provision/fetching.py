@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
+import io
+import json
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -10,7 +13,7 @@ from typing import Final
 
 from roambench.agent.readings.unsent import KEPT_BYTES, UnsentRecord
 from roambench.contract.errors import RecordConflict
-from roambench.contract.json_values import from_values, json_or_none
+from roambench.contract.json_values import beyond_64_bits, from_values, json_or_none
 from roambench.contract.printable import printable
 from roambench.contract.whole_file import write_whole
 from roambench.provision.agent_asks import AGENT, ask_agent
@@ -133,11 +136,15 @@ def fetch_run(link: HostLink, folder: RunFolder, *, dead_letters: bool = False) 
 
 
 def save_run(link: HostLink, run: str, place: Path) -> Fetched:
-    """The host's records of a run whose folder is not here, as JSON lines in `place`."""
+    """The host's records of a run whose folder is not here, as JSON lines in `place`, after those that an
+    earlier fetch left there; where these cannot be kept beside the new ones, HostError says so, and the host
+    keeps its own."""
     packed = _export(link, run)
     malformed: list[int] = []
     count = sum(1 for _ in records_of(link.host.name, packed, malformed.append))
     place.parent.mkdir(parents=True, exist_ok=True)
+    if place.exists():
+        packed = _merged(link.host.name, place, packed)
     write_whole(place, packed)  # this is the only copy when the host has forgotten its own
     forget(link, run)
     return Fetched(count, place, malformed=sum(malformed))
@@ -154,6 +161,29 @@ def save_runs(link: HostLink, place: Callable[[str], Path]) -> list[Fetched]:
             trouble = f"{printable(run)}: {error.reason}; {error.next_action}"
             saved.append(Fetched(0, trouble=trouble.removesuffix("; ")))
     return saved
+
+
+def _merged(host: str, place: Path, packed: bytes) -> bytes:
+    """The records in `place` and behind them those of `packed` that are not there, packed as an export."""
+    move_away = "move that file away, then fetch again: the host keeps its records"
+    malformed: list[int] = []
+    try:
+        found = {_key(record): record for record in records_of(host, place.read_bytes(), malformed.append)}
+    except HostError as error:
+        raise HostError(host, f"{place}: {error.reason}", move_away) from None
+    for record in records_of(host, packed, malformed.append):
+        if found.setdefault(_key(record), record) != record:
+            raise HostError(host, f"{place}: has another record under the number {record.seq}", move_away)
+    end = json.dumps({"end": len(found), "device": host, "malformed": sum(malformed)})
+    merged = io.BytesIO()
+    with gzip.open(merged, "wt", encoding="ascii") as file:
+        file.writelines(f"{record.to_json()}\n" for record in found.values())
+        file.write(f"{end}\n")
+    return merged.getvalue()
+
+
+def _key(record: UnsentRecord) -> tuple[str, str, int]:
+    return record.board, record.spool_uuid, record.seq
 
 
 def forget(link: HostLink, run: str) -> None:
@@ -224,6 +254,6 @@ def _lines(host: str, packed: bytes, most_bytes: int) -> Iterator[bytes]:
 
 def _values(host: str, line: bytes) -> dict[str, object]:
     values = json_or_none(dict[str, object], line)
-    if values is None:
+    if values is None or beyond_64_bits(values):
         raise HostError(host, "spool-export: not what an agent says")
     return values

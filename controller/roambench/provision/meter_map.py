@@ -162,11 +162,11 @@ def map_path(bench: Bench) -> Path:
 
 
 def write_map(bench: Bench, made: MeterMap) -> Path:
-    """Keep the proof; boards of the bench that were not asked now keep what was said of them before."""
+    """Keep the proof; boards that were not asked now keep what was said of them before, also those that the
+    bench file does not name at present: another file may share the folder."""
     asked = {entry.board for entry in made.entries}
-    names = {host.name for host in bench.hosts}
     before = read_map(bench)
-    kept = [] if before is None else [entry for entry in before.entries if entry.board in names - asked]
+    kept = [] if before is None else [entry for entry in before.entries if entry.board not in asked]
     path = map_path(bench)
     text = json.dumps(asdict(MeterMap(made.bench, (*made.entries, *kept))), indent=1)
     try:

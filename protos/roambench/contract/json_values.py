@@ -38,6 +38,21 @@ def without_nan(value: object) -> object:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+def beyond_64_bits(value: object) -> bool:
+    """True where a number in the value, of dicts, lists and tuples of any depth, is finite and larger than
+    any of 64 bits: no count, time or measure is."""
+    left = [value]
+    while left:
+        match left.pop():
+            case dict() as entries:
+                left += entries.values()
+            case list() | tuple() as entries:
+                left += entries
+            case int() | float() as number if 2**63 <= abs(number) < math.inf:
+                return True
+    return False
+
+
 def plain(value: Any) -> dict[str, Any]:
     """A dataclass's fields by their names, for `json.dumps(..., default=plain)`: not copied, which takes a
     tenth of the time of `dataclasses.asdict`."""

@@ -34,7 +34,8 @@ def append_lines(
             os.fsync(file.fileno())
             if is_new:
                 sync(path.parent)
-        except OSError:
+        except OSError as error:
+            error.filename = str(path)  # a write's error names none
             file.truncate(before)
             raise
 

@@ -25,7 +25,7 @@ def replaced(path: Path, *, mode: int | None = None, synced: bool = True) -> Ite
 
     It gets `mode`, or the access rights of the file that it replaces. When the body raises it is removed. A
     link stays one: what it points to is replaced. What is no file of a disk (a pipe, /dev/null) is given
-    itself. OSError where the disk refuses.
+    itself. OSError, which names `path`, where the disk refuses.
     """
     place = path.resolve() if path.is_symlink() else path
     if place.exists() and not place.is_file():
@@ -40,7 +40,9 @@ def replaced(path: Path, *, mode: int | None = None, synced: bool = True) -> Ite
             else:
                 beside.chmod(mode)
         take_place(beside, place, synced=synced)
-    except BaseException:
+    except BaseException as error:
+        if isinstance(error, OSError) and error.errno and error.filename in (None, str(beside)):
+            error.filename = str(place)  # a write's error names none
         beside.unlink(missing_ok=True)
         raise
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +18,7 @@ from benches import bench_of
 from forked_commands import roambench
 from roambench.provision.bench import Bench
 from samples import sampled
-from ssh_server import ssh_server
+from ssh_server import free_port, ssh_server
 
 _HOST = """
 [[hosts]]
@@ -173,5 +175,12 @@ def test_into_files_goes_what_each_host_said(bench: Bench, tmp_path: Path) -> No
         **dict.fromkeys(("pi-1.out", "pi-2.out"), "1\n2\n3\n"),
         **dict.fromkeys(("pi-1.err", "pi-2.err"), "bad\n"),
     }
+    (folder / "pi-1.log").write_text("of fleet logs\n")
+    other = tmp_path / "unreachable.toml"
+    other.write_text(re.sub("ssh_port = .*", f"ssh_port = {free_port()}", bench.file.read_text()))
+    unreachable = replace(bench, file=other)
+    assert execute(unreachable, "true", "-o", str(folder), "--only", "pi-1")[0] == 1
+    assert {file.name for file in folder.iterdir()} == {"pi-1.log", "pi-2.out", "pi-2.err"}
+    (folder / "pi-1.out").touch()
     code, out, err = execute(bench, "true", "-o", str(folder / "pi-1.out"))
     assert (code, out, err) == (1, [], [f"roambench: {folder}/pi-1.out: cannot be made: File exists"])

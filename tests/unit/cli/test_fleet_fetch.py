@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from roambench.cli.main import main
+from roambench.contract import whole_file
 from roambench.provision import journal_lines
 from roambench.provision.bench import Bench
 from roambench.provision.ssh.host_error import HostError
@@ -104,3 +107,73 @@ def test_a_run_that_cannot_be_had_keeps_no_other_ones_on_the_host(
     saved = bench.state_dir / "fetched" / "pi-01" / f"{b'good'.hex()}.jsonl.gz"
     assert json.loads(gzip.decompress(saved.read_bytes()).splitlines()[0])["run"] == "good"
     assert ((tmp_path / "bad").exists(), (tmp_path / "good").exists()) == (True, False)
+
+
+def test_a_second_fetch_of_a_run_leaves_what_the_first_one_saved_and_adds_to_it(
+    bench: Bench, server: SshServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The host has forgotten the first ones: there is no other copy."""
+    server.install_agent(
+        f"cd {tmp_path}\ncase $2 in\n"
+        'status) echo \'{"run": "", "unsent_runs": {"demo": 1}}\';;\n'
+        "spool-export) cat export;;\nspool-forget) touch forgotten; echo '{}';;\nesac"
+    )
+    saved = bench.state_dir / "fetched" / "pi-01" / f"{b'demo'.hex()}.jsonl.gz"
+
+    def fetched(*events: dict[str, object]) -> list[dict[str, object]]:
+        end = {"end": len(events), "device": "pi-01", "malformed": 1}
+        (tmp_path / "export").write_text("".join(json.dumps(line) + "\n" for line in (*events, end)))
+        (tmp_path / "forgotten").unlink(missing_ok=True)
+        with pytest.raises(SystemExit):
+            main(["fleet", "fetch", str(bench.file)])
+        return [json.loads(line) for line in gzip.decompress(saved.read_bytes()).splitlines()]
+
+    first, second, third = ({**EVENT, "seq": seq} for seq in (1, 2, 3))
+    fetched(first, second)
+    *records, end = fetched(second, third, {**third, "spool_uuid": "cd" * 16}, {**third, "board": "pi-02"})
+    assert [(one["spool_uuid"][:2], one["seq"], one["board"]) for one in records] == [
+        ("ab", 1, ""), ("ab", 2, ""), ("ab", 3, ""), ("cd", 3, ""), ("ab", 3, "pi-02"),
+    ]  # fmt: skip
+    assert end == {"end": 5, "device": "pi-01", "malformed": 2}
+    before = saved.read_bytes()
+    capsys.readouterr()
+    fetched({**first, "payload": "b3RoZXI="})
+    assert "has another record under the number 1; move that file away" in " ".join(
+        capsys.readouterr().out.split()
+    )
+    assert saved.read_bytes() == before
+    assert not (tmp_path / "forgotten").exists()
+    saved.write_bytes(before[:40])  # what a disk that failed left of it
+    with pytest.raises(EOFError):
+        fetched(first)
+    assert saved.read_bytes() == before[:40]
+    assert not (tmp_path / "forgotten").exists()
+
+
+def test_a_full_disk_of_this_machine_is_no_hosts_trouble_and_no_bug(
+    bench: Bench,
+    server: SshServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    server.install_agent(
+        f"cd {tmp_path}\ncase $2 in\n"
+        'status) echo \'{"run": "", "unsent_runs": {"demo": 1}}\';;\n'
+        "spool-export) cat have;;\nspool-forget) touch forgotten; echo '{}';;\nesac"
+    )
+
+    def full(path: Path) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(whole_file, "sync", full)
+    monkeypatch.setenv("COLUMNS", "500")
+    with pytest.raises(SystemExit) as ended:
+        main(["fleet", "fetch", str(bench.file)])
+    assert ended.value.code == 1
+    said = capsys.readouterr().out
+    file = bench.state_dir / "fetched" / "pi-01" / f"{b'demo'.hex()}.jsonl.gz"
+    assert f"this machine, not the host, fails: No space left on device ({file})" in said
+    assert "free some space" in said
+    assert "bug" not in said
+    assert not (tmp_path / "forgotten").exists()

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import pytest
 
 from roambench.contract.errors import ConfigError
-from roambench.contract.json_values import from_json, kept_in, plain
+from roambench.contract.json_values import beyond_64_bits, from_json, kept_in, plain
 
 
 class Colour(StrEnum):
@@ -178,3 +178,15 @@ def test_a_dataclass_is_written_as_its_copy_would_be() -> None:
     assert json.dumps(value, default=plain) == json.dumps(asdict(value))
     with pytest.raises(TypeError, match="set is no value of JSON"):
         json.dumps({1}, default=plain)
+
+
+@pytest.mark.parametrize("number", [2**63, -(2**63), 10**400, 1e19, -1e308])
+def test_numbers_beyond_64_bits_are_found_at_any_depth(number: float) -> None:
+    nested: object = number
+    for _ in range(100_000):
+        nested = {"a": (0, [nested])}
+    assert beyond_64_bits(nested)
+
+
+def test_other_numbers_and_what_is_none_are_no_numbers_beyond_64_bits() -> None:
+    assert not beyond_64_bits({"a": [2**63 - 1, 1e18, math.nan, math.inf, -math.inf, True, None, "9" * 400]})

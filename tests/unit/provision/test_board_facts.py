@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import subprocess
@@ -94,6 +95,17 @@ def test_a_host_of_an_older_debian_is_told_apart_by_its_own_answers(questions: Q
     answer = subprocess.run(asked, capture_output=True, text=True, check=False)
     assert (answer.returncode, answer.stderr) == (0, "")
     assert json.loads(answer.stdout)["bits"] == 64
+
+
+#: Methods of texts, paths and mathematics that came with Python 3.8 and 3.9.
+_NEWER = {"removeprefix", "removesuffix", "readlink", "is_relative_to", "with_stem", "isqrt", "prod"}
+
+
+def test_the_script_says_nothing_that_python_3_7_does_not_know() -> None:
+    """Such a host is refused for its Python, by name, not for an error of ours."""
+    script = ast.parse(Path(facts_probe.__file__).read_text(), feature_version=(3, 7))
+    used = [node for node in ast.walk(script) if isinstance(node, ast.Attribute) and node.attr in _NEWER]
+    assert [ast.unparse(node) for node in used if not ast.unparse(node).startswith("os.")] == []
 
 
 def test_a_board_is_made_quiet_and_put_back_as_it_was(tmp_path: Path) -> None:

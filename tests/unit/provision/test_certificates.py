@@ -234,6 +234,20 @@ def test_the_commands_show_and_revoke(bench: Bench) -> None:
     assert "never issued it a certificate" in str(stranger.exception)
 
 
+def test_a_serial_that_was_never_issued_cannot_be_revoked(bench: Bench) -> None:
+    issue_for(bench, bench.hosts[0])
+    authority = BenchAuthority(bench.state_dir)
+    (entry,) = authority.issued()
+    for serial in (f"-{entry.serial}", "0", f"{int(entry.serial, 16) ^ 1:x}"):
+        done = CliRunner().invoke(app, ["fleet", "certs", "revoke", str(bench.file), "--serial", serial])
+        assert isinstance(done.exception, ConfigError)
+        assert "--serial: expected one that the bench issued" in str(done.exception)
+    assert authority.revocations.serials() == set()
+    words = ["fleet", "certs", "revoke", str(bench.file), "--serial", entry.serial]
+    assert CliRunner().invoke(app, words).stdout == f"revoked {entry.serial}\n"
+    assert authority.revocations.serials() == {int(entry.serial, 16)}
+
+
 def test_a_host_that_cannot_be_reached_gets_no_certificate_and_is_a_row(tmp_path: Path) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))  # bound, and nobody listens

@@ -54,6 +54,8 @@ def test_many_records_come_in_order_over_several_pieces():
         ([{**_RECORD, "payload": "not base64!"}, _END], "a record that is none"),
         ([{**_RECORD, "seq": "7"}, _END], "a record that is none"),
         ([["a list"]], "not what an agent says"),
+        ([{**_RECORD, "seq": 2**63}, _END], "not what an agent says"),
+        ([{**_END, "end": int("9" * 400)}], "not what an agent says"),
     ],
 )
 def test_anything_else_is_an_error_that_names_the_host(lines: list[object], reason: str):

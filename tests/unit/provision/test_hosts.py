@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import socket
@@ -18,6 +19,7 @@ import pytest
 from benches import bench_of
 from roambench.provision.bench import Bench
 from roambench.provision.provisioning import perform
+from roambench.provision.ssh import known_hosts
 from roambench.provision.ssh.host_error import ConnectionLost, HostError
 from roambench.provision.ssh.hosts import HostLink, on_hosts, open_link
 from roambench.provision.ssh.known_hosts import KnownHosts
@@ -303,6 +305,21 @@ def test_a_mistake_of_ours_at_one_host_stops_no_other(bench: Bench, server: SshS
     kept = bench.state_dir / "traceback-pi-01.txt"
     assert outcomes[0].next_action == f"this is a bug: report it with {kept}"
     assert 'raise KeyError("a bug")' in kept.read_text()
+
+
+def test_a_key_that_this_machine_cannot_keep_is_not_the_hosts_trouble(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read_only(path: Path, *rest: object, **more: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+
+    monkeypatch.setattr(known_hosts, "append_lines", read_only)
+    (outcome,) = on_hosts(bench, bench.hosts, lambda link: "done")
+    file = bench.state_dir / "known_hosts"
+    assert outcome.reason == (
+        f"{file}: this machine cannot keep the host's key: Read-only file system; "
+        "the file system is read-only: its disk may fail (dmesg)"
+    )
 
 
 #: Does two things on the host, the first of which takes long.

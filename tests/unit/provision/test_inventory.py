@@ -284,6 +284,33 @@ def test_a_wrong_default_of_the_meters_calls_no_meter_incomplete(tmp_path: Path)
     ]
 
 
+def test_a_wrong_key_of_a_host_hides_and_invents_no_other_mistake(tmp_path: Path) -> None:
+    address = "address: expected an IP address or a host name"
+    rack = _RACK.replace('"a"', '"PI-01"\nslot = 0\ncard.gateway = "10.0.0.1"\ncard.subnet = "10/8/8"')
+    rack = rack.replace('"S1"', '"S2"\nmeter.driver = "smartpower"')
+    rack += '[[hosts]]\naddress = "?"\nmeter.host = "b"\nmeter.sreial = "S3"\ncard.subnet = "10.0.0.0/8"\n'
+    for serial in ("S4", "S5"):
+        rack += f'[[hosts]]\naddress = "?"\nmeter.host = "b"\nmeter.serial = "{serial}"\n'
+    assert [line.partition("mine.toml: ")[2].partition(", ")[0] for line in problems_of(tmp_path, rack)] == [
+        "hosts[1].name: expected a name of small letters",
+        "hosts[1].slot: expected an integer ≥ 1",
+        "hosts[1].card.subnet: expected a network as 192.168.50.0/24 or fd78::/64",
+        "hosts[3].name: is missing",
+        f"hosts[3].{address}",
+        "hosts[3].meter.sreial: unknown key",
+        *(f"hosts[{n}].{what}" for n in (4, 5) for what in ("name: is missing", address)),
+        "hosts: PI-01: meter.driver: expected 'none' or a name of `roambench meter list`",
+        "hosts: meter.serial: expected one host with 'S2'",
+    ]
+
+
+def test_no_host_has_a_name_of_the_controller(tmp_path: Path) -> None:
+    for name in ("controller", "roambench-controller"):
+        assert problems_of(tmp_path, _RACK.replace('"b"', f'"{name}"')) == [
+            f"mine.toml: hosts: {name}: name: expected another than the controller's own"
+        ]
+
+
 def test_a_wrong_key_beside_the_controller_hides_no_other_mistake(tmp_path: Path) -> None:
     rack = _RACK.replace("[[hosts]]", "control_port = 21711\n[[hosts]]", 1)
     assert problems_of(tmp_path, f'nmae = "x"\n{rack}') == [

@@ -162,3 +162,11 @@ def test_a_meter_hangs_on_another_host_of_the_bench_and_on_no_port_twice(tmp_pat
     assert (bench.read_by(second), bench.read_by(first)) == ((first,), ())
     bare = replace(first, meter=replace(first.meter, driver="none"))
     assert bare.reader == "pi-1"  # a host without a meter has no reader
+
+
+@pytest.mark.parametrize("user", ["john.doe", "Ann", "_lab-1"])
+def test_users_may_be_called_as_directories_of_a_company_call_them(tmp_path: Path, user: str) -> None:
+    (host,) = bench_of(
+        tmp_path, f'[[hosts]]\nname = "a"\naddress = "10.0.0.1"\nmeter.driver = "none"\nssh_user = "{user}"'
+    ).hosts
+    assert host.ssh_user == user

@@ -307,14 +307,15 @@ def test_a_proof_of_one_board_leaves_the_others_as_they_were(tmp_path: Path) -> 
     }  # fmt: skip
 
 
-def test_what_was_said_of_a_board_that_left_the_bench_is_dropped(tmp_path: Path) -> None:
+def test_what_was_said_of_a_board_stays_while_the_bench_file_does_not_name_it(tmp_path: Path) -> None:
     bench, made = proof(tmp_path)
     write_map(bench, made)  # type: ignore[arg-type]
     smaller = replace(bench, hosts=bench.hosts[:2])  # type: ignore[type-var, attr-defined]
     write_map(smaller, replace(made, entries=made.entries[:1]))  # type: ignore[arg-type, type-var, attr-defined]
     kept = read_map(smaller)  # type: ignore[arg-type]
     assert kept is not None
-    assert [entry.board for entry in kept.entries] == ["pi-01", "pi-02"]
+    assert [entry.board for entry in kept.entries] == ["pi-01", "pi-02", "pi-03"]
+    assert doubts(kept, bench.hosts, 1000.0) == {}  # type: ignore[attr-defined]
 
 
 def test_a_proof_ends_with_its_age_the_cables_and_the_machine(tmp_path: Path) -> None:

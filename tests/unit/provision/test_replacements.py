@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from roambench.contract.errors import ConfigError
+from roambench.provision.changes.replacing import readers_changed
 from roambench.provision.inventory.load import load_bench
 from roambench.provision.inventory.replacements import Replacement, read_replacements, write_replacements
 
@@ -46,6 +47,33 @@ def test_the_board_keeps_name_slot_and_tags_and_is_where_the_spare_is(bench_file
     assert after.host("pi-1") == before.host("pi-1")
     with pytest.raises(ConfigError, match=r"^--only spare-1: it plays pi-2: name that"):
         after.only(["spare-1"])
+
+
+def test_meters_that_hang_on_other_hosts_are_read_there_by_the_names_in_service(tmp_path: Path):
+    bench_file = tmp_path / "rig.toml"
+    bench_file.write_text(
+        _BENCH.replace('serial = "S99"', 'serial = "S99", host = "gateway"')
+        + '[[hosts]]\nname = "gateway"\naddress = "10.0.0.50"\nmeter.driver = "none"\n'
+        + '[[hosts]]\nname = "pi-4"\naddress = "10.0.0.4"\nmeter = { serial = "S4", host = "spare-1" }\n'
+        + '[[hosts]]\nname = "spare-2"\naddress = "10.0.0.98"\nmeter = { serial = "S98", host = "pi-3" }\n'
+    )
+    before = load_bench(bench_file)
+    write_replacements(
+        before.state_dir, {"pi-2": Replacement("spare-1", "m2"), "pi-3": Replacement("spare-2", "m3")}
+    )
+    after = load_bench(bench_file)
+    link = "/dev/roambench-meter"
+    meters = {host.name: (host.meter.host, host.meter.port) for host in after.hosts}
+    assert meters == {
+        "pi-1": ("", link),
+        "pi-2": ("gateway", f"{link}-pi-2"),
+        "pi-3": ("", link),  # its reader was the board that it plays
+        "gateway": ("", ""),
+        "pi-4": ("pi-2", f"{link}-pi-4"),
+    }
+    assert all(after.host(host.reader) for host in after.hosts)
+    assert readers_changed(before, after) == ["pi-2", "pi-3", "gateway"]
+    assert readers_changed(after, before) == ["pi-2", "pi-3", "spare-1", "gateway"]
 
 
 def test_taken_back_everything_is_as_before(bench_file: Path):

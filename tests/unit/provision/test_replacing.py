@@ -15,7 +15,7 @@ from typing import cast
 
 import pytest
 
-from roambench.contract.errors import ConfigError
+from roambench.contract.errors import ConfigError, FleetError
 from roambench.provision import layout
 from roambench.provision.bench import Bench
 from roambench.provision.certificates import BenchAuthority
@@ -98,6 +98,39 @@ def test_of_a_boards_state_only_files_and_folders_reach_its_spare(tmp_path: Path
         "model-cache", "model-cache/trained.json", "sh",
     ]  # fmt: skip
     assert stat.S_IMODE((state / "sh").stat().st_mode) == 0o750
+
+
+@pytest.mark.parametrize(("started", "said"), [
+    ("exit 0", "nothing was replaced: its agent is in service as before"),
+    ("echo no unit; exit 1", "its agent is stopped and cannot be started again: "),
+])  # fmt: skip
+def test_a_board_whose_spare_cannot_take_its_place_is_in_service_again_or_is_named(
+    tmp_path: Path, started: str, said: str
+) -> None:
+    with ssh_server(tmp_path) as server:
+        bench = server.bench(tmp_path)
+        text = bench.file.read_text()
+        board = text[text.index("[[hosts]]") :]
+        bench.file.write_text(text + board.replace("pi-01", "pi-02").replace("127.0.0.1", "localhost"))
+        bench = load_bench(bench.file)
+        (server.root / layout.STATE.lstrip("/")).mkdir(parents=True)
+        asked = tmp_path / "asked"
+        server.programs.mkdir()
+        for name, script in (
+            ("systemctl", f'echo "$*" >> {asked}\ncase $1 in enable) {started};; esac'),
+            ("tar", 'case "$*" in *-xzf*) echo no space left >&2; exit 2;; esac\necho packed'),
+        ):
+            (server.programs / name).write_text(f"#!/bin/sh\n{script}\n")
+            (server.programs / name).chmod(0o755)
+        reported: list[str] = []
+        with pytest.raises(FleetError, match=r"pi-02: .*no space left"):
+            replace_board(bench, *bench.hosts, lambda host, text: reported.append(f"{host.name} {text}"))
+    assert asked.read_text().splitlines()[-1] == f"enable --quiet --now {layout.UNIT}"
+    (line,) = reported
+    assert line.startswith(f"pi-01 {said}")
+    if "cannot" in said:
+        assert line.endswith(f"--only pi-01 --root -- systemctl enable --now {layout.UNIT}")
+    assert read_replacements(bench.state_dir) == {}
 
 
 def test_taking_a_board_back_refuses_the_certificates_its_spare_had(bench: Bench):

@@ -2,10 +2,37 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
-from roambench.provision.bench import MeterEntry
+import pytest
+
+from roambench.cli.main import main
+from roambench.provision.bench import Bench, MeterEntry
+from roambench.provision.facts import gather
+from roambench.provision.preflight.host_clock import host_clock
+from roambench.provision.ssh.host_error import HostError
+from roambench.provision.ssh.hosts import open_link
 from roambench.provision.status import HostStatus, controllers_meter, status_of, throttle_words
+from ssh_server import SshServer, ssh_server
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[SshServer]:
+    with ssh_server(tmp_path) as running:
+        running.programs.mkdir()
+        yield running
+
+
+@pytest.fixture
+def bench(tmp_path: Path, server: SshServer) -> Bench:
+    return server.bench(tmp_path)
+
+
+def _program(server: SshServer, name: str, script: str) -> None:
+    (server.programs / name).write_text(f"#!/bin/sh\n{script}\n")
+    (server.programs / name).chmod(0o755)
 
 
 def test_every_value_of_the_answer_has_its_place():
@@ -67,3 +94,41 @@ def test_a_meter_of_the_controller_is_said_to_be_there_or_not_and_is_not_opened(
     device.rmdir()
     assert told(str(device)) == f"read by the controller in a run: {device} is not there"
     assert told("192.168.4.1:23") == "read by the controller in a run"
+
+
+@pytest.mark.parametrize("answer", [
+    f'{{"disk": {{"free_bytes": {"9" * 400}}}}}',
+    '{"host": {"temperature_c": 1e308}}',
+    '{"meter": {"state": "reading", "last": {"watts": -1e300, "age_s": 0.1}}}',
+])  # fmt: skip
+def test_an_answer_of_numbers_that_no_agent_says_costs_its_own_row_alone(
+    bench: Bench,
+    server: SshServer,
+    answer: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    server.install_agent(f"echo '{answer}'")
+    monkeypatch.setenv("COLUMNS", "300")
+    with pytest.raises(SystemExit) as ended:
+        main(["fleet", "status", str(bench.file)])
+    assert ended.value.code == 1
+    said = capsys.readouterr()
+    assert "ctl status: not what an agent says: a number beyond 64 bits; journalctl" in said.out
+    assert "bug" not in said.out + said.err
+
+
+@pytest.mark.parametrize("said", ["1e308", "nan", "9" * 400, "-5", "noon"])
+def test_what_is_no_time_of_a_host_is_not_compared_with_this_machines(
+    bench: Bench, server: SshServer, said: str
+) -> None:
+    _program(server, "date", f"echo {said}")
+    with open_link(bench, bench.hosts[0]) as link, pytest.raises(HostError, match="pi-01: date: not a time"):
+        host_clock(link, 1)
+
+
+def test_facts_of_numbers_that_no_machine_has_are_the_hosts_error(bench: Bench, server: SshServer) -> None:
+    memory = f's/"memory_bytes": [0-9]*/"memory_bytes": {"9" * 400}/'
+    _program(server, "python3", f"{sys.executable} \"$@\" | sed '{memory}'")
+    with open_link(bench, bench.hosts[0]) as link, pytest.raises(HostError, match="a number beyond 64 bits"):
+        gather(link)

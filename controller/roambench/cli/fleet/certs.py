@@ -172,6 +172,9 @@ def revoke(
             number = int(serial, 16)
         except ValueError:
             raise ConfigError([f"--serial: expected hexadecimal digits, got {serial!r}"]) from None
+        if number not in {int(entry.serial, 16) for entry in authority.issued()}:
+            wanted = "expected one that the bench issued (roambench fleet certs show)"
+            raise ConfigError([f"--serial: {wanted}, got {serial!r}"])
         done = [serial] if authority.revoke(number, reason) else []
     else:
         # A host that left the bench file may be exactly the one to revoke: the record of certificates has it.

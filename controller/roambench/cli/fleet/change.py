@@ -76,20 +76,26 @@ def replace(
         roambench fleet replace bench.toml pi-03 --undo
     """
     from roambench.contract.errors import ConfigError
-    from roambench.provision.changes.replacing import replace_board, take_back
+    from roambench.provision.changes.replacing import readers_changed, replace_board, take_back
     from roambench.provision.inventory.load import load_bench
+
+    def provision_line(*names: str) -> str:
+        words = [word for name in dict.fromkeys(names) for word in ("--only", name)]
+        return shlex.join(["roambench", "fleet", "provision", str(bench), *words])
 
     loaded = load_bench(bench)
     if undo == bool(spare) or (undo and card is not None):
         raise ConfigError(["expected BOARD SPARE [--card FOLDER], or BOARD --undo"])
     if undo:
         freed = take_back(loaded, board)
-        words = ["roambench", "fleet", "provision", str(bench), "--only", board, "--only", freed]
-        print(f"{board} is itself again; next: {shlex.join(words)}")
+        readers = readers_changed(loaded, load_bench(bench))
+        print(f"{board} is itself again; next: {provision_line(board, freed, *readers)}")
         return
     done = replace_board(loaded, loaded.host(board), loaded.host(spare), _print_step, card)
     print(done.note)
     print(f"{board} is played by {spare} at {done.host.address} from now on")
+    if done.readers:
+        print(f"next: {provision_line(*done.readers)} (they read other meters now)")
     command = f"roambench fleet identify {shlex.quote(str(bench))}"
     print(f"next: {command} (it has another meter), before the next run")
 

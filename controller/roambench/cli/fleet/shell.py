@@ -5,10 +5,10 @@ from __future__ import annotations
 import codecs
 import io
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from threading import Lock
-from typing import Annotated, Final, TextIO
+from typing import TYPE_CHECKING, Annotated, Final, TextIO
 
 import typer
 
@@ -21,6 +21,9 @@ from roambench.cli.fleet.options import (
     TakeOption,
 )
 from roambench.contract.errors import RoambenchError
+
+if TYPE_CHECKING:
+    from roambench.provision.bench import Host
 
 #: Letters of a line; what is longer is printed in several.
 _LONGEST_LINE: Final = 65536
@@ -59,7 +62,7 @@ def logs(
 
     loaded = load_bench(bench)
     hosts = loaded.only(only or (), limit)
-    output = _Output(out, as_json=as_json)
+    output = _Output(out, as_json=as_json, names=_files_of(hosts, ("log",), as_json=as_json))
 
     def show(found: Iterable[JournalLine]) -> None:
         for one in found:
@@ -117,7 +120,7 @@ def execute(
     loaded = load_bench(bench)
     hosts = loaded.only(only or (), limit)
     line = Script(" ".join(command))  # the one script that a person writes
-    output = _Output(out, as_json=as_json)
+    output = _Output(out, as_json=as_json, names=_files_of(hosts, ("out", "err"), as_json=as_json))
 
     def run(link: HostLink) -> int:
         said, complained = (_Lines(link.host.name, kind, output) for kind in ("out", "err"))
@@ -156,14 +159,16 @@ class _Unwritten(BaseException):
 
 
 class _Output:
-    """Lines of all hosts: on the terminal, or of each host in its own file in `folder`.
+    """Lines of all hosts: on the terminal, or of each host in its own file in `folder`. What an earlier
+    command left there under `names` is removed: a host may fail this time.
 
     For several threads. As a context it turns what cannot be written into the command's error, and closes
     the files.
     """
 
-    def __init__(self, folder: Path | None, *, as_json: bool) -> None:
+    def __init__(self, folder: Path | None, *, as_json: bool, names: Sequence[str]) -> None:
         self.as_json, self.in_files = as_json, folder is not None
+        self._names = names
         self._folder, self._lock = folder, Lock()
         self._files: dict[str, TextIO] = {}
 
@@ -173,6 +178,11 @@ class _Output:
                 self._folder.mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise RoambenchError(f"{self._folder}: cannot be made: {error.strerror}") from None
+            for file in (self._folder / name for name in self._names):
+                try:
+                    file.unlink(missing_ok=True)
+                except OSError as error:
+                    raise RoambenchError(f"{file}: cannot be removed: {error.strerror}") from None
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
@@ -197,10 +207,18 @@ class _Output:
     def _file(self, host: str, kind: str) -> TextIO:
         if self._folder is None:
             return sys.stderr if kind == "err" and not self.as_json else sys.stdout
-        name = f"{host}.{'jsonl' if self.as_json else kind}"
+        name = _file_name(host, kind, as_json=self.as_json)
         if name not in self._files:
             self._files[name] = (self._folder / name).open("w", encoding="utf-8")
         return self._files[name]
+
+
+def _file_name(host: str, kind: str, *, as_json: bool) -> str:
+    return f"{host}.{'jsonl' if as_json else kind}"
+
+
+def _files_of(hosts: Iterable[Host], kinds: Sequence[str], *, as_json: bool) -> list[str]:
+    return [_file_name(host.name, kind, as_json=as_json) for host in hosts for kind in kinds]
 
 
 class _Lines:

@@ -33,6 +33,10 @@ _MOST_STATE_BYTES: Final = 2 * 2**30
 #: Training data is sent again over the data port; the rest is spool, finished runs' records, and models.
 LEFT_BEHIND: Final = "shards"
 _UNSENT: Final = Script(f"test -e {layout.STATE}/{_MOVING} || ls -A {layout.STATE}/unsent")
+#: A board that was never provisioned has no such unit.
+_STARTED: Final = Script(
+    f"! systemctl cat {layout.UNIT} > /dev/null 2>&1 || systemctl enable --quiet --now {layout.UNIT}"
+)
 _EMPTIED: Final = Script(
     f"systemctl disable --quiet --now {layout.UNIT} 2> /dev/null; "
     f"rm -rf {layout.STATE} && mkdir -p {layout.STATE} && touch {layout.STATE}/{_MOVING}"
@@ -46,10 +50,12 @@ _UNPACKED: Final = Script(
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """`note` tells what moved and what is lost."""
+    """`note` tells what moved and what is lost; `readers`: hosts whose agents have to read other meters
+    now."""
 
     host: Host
     note: str
+    readers: tuple[str, ...] = ()
 
 
 def replace_board(
@@ -66,10 +72,15 @@ def replace_board(
     if board == spare or spare.name in replaced:
         raise ConfigError([f"{spare.name}: is no spare: it is a board in service"])
     _must(on_hosts(bench, [spare], _is_free))
-    belongings = from_card(board.name, card) if card is not None else _belongings(bench, board)
-    machine_id = belongings.machine_id or _proven_machine(bench, board)
-    _must(on_hosts(bench, [spare], lambda link: _hand_over(link, belongings.state)))
-    write_replacements(bench.state_dir, {**replaced, board.name: Replacement(spare.name, machine_id)})
+    stopped: list[Host] = []
+    try:
+        belongings = from_card(board.name, card) if card is not None else _belongings(bench, board, stopped)
+        machine_id = belongings.machine_id or _proven_machine(bench, board)
+        _must(on_hosts(bench, [spare], lambda link: _hand_over(link, belongings.state)))
+        write_replacements(bench.state_dir, {**replaced, board.name: Replacement(spare.name, machine_id)})
+    except BaseException:
+        _start_again(bench, stopped, report)
+        raise
     authority = BenchAuthority(bench.state_dir)
     for name in (board.name, spare.name):
         authority.revoke_name(name, f"{board.name} is played by {spare.name}")
@@ -82,7 +93,17 @@ def replace_board(
             f"{done.reason}; {done.next_action}; then "
             f"roambench fleet provision {shlex.quote(str(bench.file))} --only {board.name}"
         )
-    return Replaced(player, belongings.note)
+    readers = (name for name in readers_changed(bench, after) if name != board.name)
+    return Replaced(player, belongings.note, tuple(readers))
+
+
+def readers_changed(before: Bench, after: Bench) -> list[str]:
+    """The hosts of `after` whose agents read meters of other hosts, and not the same as `before`."""
+    meters = [
+        {host.name: [(other.name, other.meter) for other in bench.read_by(host)] for host in bench.hosts}
+        for bench in (before, after)
+    ]
+    return [name for name, read in meters[1].items() if read != meters[0].get(name, [])]
 
 
 def take_back(bench: Bench, board: str) -> str:
@@ -96,14 +117,15 @@ def take_back(bench: Bench, board: str) -> str:
     return spare
 
 
-def _belongings(bench: Bench, board: Host) -> Belongings:
-    """The board's belongings; FleetError where it is there and cannot hand them over: they would be lost."""
+def _belongings(bench: Bench, board: Host, stopped: list[Host]) -> Belongings:
+    """The board's belongings; FleetError where it is there and cannot hand them over: they would be lost.
+    `stopped` gets the board before its agent is."""
     (there,) = on_hosts(bench, [board], lambda link: None)
     if there.failed:
         return Belongings(
             "", b"", f"{board.name}: {there.reason}: what it had not handed over is lost with its card"
         )
-    (found,) = on_hosts(bench, [board], _pack)
+    (found,) = on_hosts(bench, [board], lambda link: _pack(link, stopped))
     if found.value is None:
         raise FleetError(
             f"{board.name} answers, but cannot hand over what it has: {found.reason}; mend that, or switch "
@@ -112,9 +134,10 @@ def _belongings(bench: Bench, board: Host) -> Belongings:
     return found.value
 
 
-def _pack(link: HostLink) -> Belongings:
+def _pack(link: HostLink, stopped: list[Host]) -> Belongings:
     keep_off(link, claim_by(link.bench))
     machine_id = link.must(Script("cat /etc/machine-id")).decode().strip()
+    stopped.append(link.host)
     link.run(Script(f"systemctl disable --now {layout.UNIT}"), root=True, timeout_s=_MOVE_S)
     if link.run(Script(f"test -d {layout.STATE}"), root=True).exit_code != 0:
         return Belongings(machine_id, b"", f"{link.host.name} had no state to hand over")
@@ -125,6 +148,17 @@ def _pack(link: HostLink) -> Belongings:
         most_bytes=_MOST_STATE_BYTES,
     )
     return Belongings(machine_id, state, f"{link.host.name} handed over {len(state) / 1e6:.1f} MB of state")
+
+
+def _start_again(bench: Bench, stopped: list[Host], report: Report) -> None:
+    """Put boards that were stopped back into service, and report where that fails, too."""
+    for one in on_hosts(bench, stopped, lambda link: link.must(_STARTED, root=True, timeout_s=_MOVE_S)):
+        said = "nothing was replaced: its agent is in service as before"
+        if one.failed:
+            words = ["roambench", "fleet", "exec", str(bench.file), "--only", one.host.name, "--root"]
+            command = shlex.join([*words, "--", "systemctl", "enable", "--now", layout.UNIT])
+            said = f"its agent is stopped and cannot be started again: {one.reason}; {command}"
+        report(one.host, said)
 
 
 def _proven_machine(bench: Bench, board: Host) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,6 +14,7 @@ from roambench.provision.bench import (
     CONTROLLER_READER,
     HWMON,
     METER_LINK,
+    NEIGHBOUR_LINK,
     NO_METER,
     Bench,
     CardEntry,
@@ -64,7 +66,7 @@ def load_bench(path: Path | str) -> Bench:
         mistaken |= {("power",)} if "switch" in forgiven else {("power", key) for key in forgiven}
         problems += [f"{path.name}: defaults.{line}" for line in wrong]
     groups = _groups(groups, path.name, problems)
-    entries = _hosts(tables, _without(defaults, mistaken), groups, path, problems, forgiven)
+    entries, vague = _hosts(tables, _without(defaults, mistaken), groups, path, problems, forgiven)
     hosts = [host for _, host in entries]
     problems += [
         f"{path.name}: groups.{name}: expected the tag of a host, and no host has it"
@@ -77,9 +79,10 @@ def load_bench(path: Path | str) -> Bench:
         broken = [f"{path.name}: {line}" for line in broken_rules(bench.controller, bench.influxdb)]
         problems += lines.put_in(broken, path.name)
     # The meter's table, or one that was to be it: what the hosts' meters lack may stand there.
-    meters_known = not any(key == "meter" or isinstance(defaults[key], Mapping) for key, *_ in mistaken)
+    if any(key == "meter" or isinstance(defaults[key], Mapping) for key, *_ in mistaken):
+        vague = hosts
     entry_of = {id(host): entry for entry, host in entries}
-    for host, mistake in host_mistakes(hosts, meters_known=meters_known):
+    for host, mistake in host_mistakes(hosts, vague=vague):
         problems.append(f"{path.name}{lines.at(entry_of[id(host)])}: {mistake}")
     if problems or bench is None:
         raise ConfigError(problems)
@@ -153,12 +156,14 @@ def _hosts(
     path: Path,
     problems: list[str],
     forgiven: Collection[str],
-) -> list[tuple[str, Host]]:
-    """The hosts that can be read, each with the entry that describes it: `hosts[3]`."""
+) -> tuple[list[tuple[str, Host]], list[Host]]:
+    """The hosts, each with the entry that describes it: `hosts[3]`; those with wrong keys without these, and
+    which of them have wrong ones in their meters."""
     if not isinstance(tables, list) or not tables or not all(isinstance(table, Mapping) for table in tables):
         problems.append(f"{path.name}: hosts: expected tables [[hosts]], at least one, got {shown(tables)}")
-        return []
+        return [], []
     hosts: list[tuple[str, Host]] = []
+    vague: list[Host] = []
     place = 0
     for number, table in enumerate(tables, start=1):
         entry = f"hosts[{number}]"
@@ -177,11 +182,41 @@ def _hosts(
                 values["power"] = inherited(shared.get("power"), single.get("power"))
                 power, lines = power_of(values["power"], values, path.parent, forgiven)
                 found += [f"{path.name}: {entry}.{line}" for line in lines]
-            host = _checked(HostTable, values, (entry,), path.name, found)
-            if host is not None:
-                hosts.append((entry, _host(host, path.parent, power)))
+            known = _checked(HostTable, values, (entry,), path.name, found)
+            if known is not None:
+                host = _host(known, path.parent, power)
+            else:
+                mistaken = _mistaken(HostTable, values)
+                host = _half_known(values, mistaken, entry, place, path.parent, power)
+                if any(key == "meter" for key, *_ in mistaken):
+                    vague.append(host)
+            hosts.append((entry, host))
         problems += dict.fromkeys(found)  # an entry's 36 hosts have its mistake only once
-    return hosts
+    return hosts, vague
+
+
+def _half_known(
+    values: Mapping[str, Any],
+    mistaken: set[tuple[str, ...]],
+    entry: str,
+    place: int,
+    folder: Path,
+    power: PowerEntry,
+) -> Host:
+    """A host of the keys that are right, for rules only: what is `mistaken` breaks none of them."""
+    wrong = {key for key, *_ in mistaken}
+    if wrong & {"address", "card"}:  # the card's rules look at both
+        mistaken = mistaken | {("card",)}
+    other = f"stand-in-{place}"  # no two hosts have the same one
+    stand_ins = {"name": other, "address": other, "slot": 10**9 + place}
+    right = _without(values, mistaken) | {key: stand_ins[key] for key in stand_ins.keys() & wrong}
+    host = _host(HostTable.model_validate(right), folder, power)
+    name = values.get("name")
+    return replace(
+        host,
+        name=name if isinstance(name, str) else entry,
+        ssh_port=-place if "ssh_port" in wrong else host.ssh_port,
+    )
 
 
 def _shared(
@@ -240,7 +275,7 @@ def _meter(table: MeterTable, board: str) -> MeterEntry:
         and table.host != CONTROLLER_READER
         and table.driver not in (NO_METER, HWMON)
     )
-    link = f"{METER_LINK}-{board}" if table.host else METER_LINK
+    link = NEIGHBOUR_LINK.format(board) if table.host else METER_LINK
     port = table.port or table.i2c.partition("@")[2] or (link if known_by_serial else "")
     return MeterEntry(
         driver=table.driver,

@@ -2,7 +2,8 @@
 people's.
 
 A board that was replaced keeps its name, slot and tags, and is reached, logged in to and metered where the
-spare is; the spare's own name is out of service until the replacement is taken back.
+spare is; the spare's own name is out of service until the replacement is taken back. Meters that hang on the
+spare hang on the board then.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 from roambench.contract.errors import ConfigError, FleetError
 from roambench.contract.json_values import from_file
 from roambench.contract.whole_file import write_whole
-from roambench.provision.bench import Host
+from roambench.provision.bench import METER_LINK, NEIGHBOUR_LINK, Host
 
 FILE = "replaced.json"
 
@@ -60,8 +61,9 @@ def standing_in(hosts: Sequence[Host], replaced: Mapping[str, Replacement]) -> l
     ]
     if problems:
         raise ConfigError(problems)
-    spares = {one.spare for one in replaced.values()}
-    return [_played(host, known, replaced.get(host.name)) for host in hosts if host.name not in spares]
+    played = {one.spare: board for board, one in replaced.items()}
+    in_service = [host for host in hosts if host.name not in played]
+    return [_rewired(_played(host, known, replaced.get(host.name)), played) for host in in_service]
 
 
 def _played(board: Host, known: Mapping[str, Host], by: Replacement | None) -> Host:
@@ -69,4 +71,21 @@ def _played(board: Host, known: Mapping[str, Host], by: Replacement | None) -> H
     if by is None:
         return board
     spare = known[by.spare]
-    return replace(spare, name=board.name, slot=board.slot, tags=board.tags, machine_id=by.machine_id)
+    port = spare.meter.port
+    if port == NEIGHBOUR_LINK.format(spare.name):  # its reader knows it by the name that is in service
+        port = NEIGHBOUR_LINK.format(board.name)
+    meter = replace(spare.meter, port=port)
+    return replace(
+        spare, name=board.name, slot=board.slot, tags=board.tags, meter=meter, machine_id=by.machine_id
+    )
+
+
+def _rewired(host: Host, played: Mapping[str, str]) -> Host:
+    """`host` with its meter on the same machine as before, also where that plays a board now; on itself,
+    where that was the board that it plays."""
+    meter = host.meter
+    reader = played.get(meter.host, meter.host)
+    if reader == host.name:
+        port = METER_LINK if meter.port == NEIGHBOUR_LINK.format(host.name) else meter.port
+        return replace(host, meter=replace(meter, host="", port=port))
+    return replace(host, meter=replace(meter, host=reader))

@@ -8,6 +8,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 
 from roambench.contract.addresses import one_spelling
 from roambench.contract.errors import ConfigError
+from roambench.identity.authority import CONTROLLER_NAME
 from roambench.meters.catalogue import METERS, driver_row, wired_names
 from roambench.meters.chips import UNAVERAGED
 from roambench.meters.ports import host_port
@@ -41,18 +42,20 @@ def _influx_mistakes(influxdb: InfluxTable) -> list[str]:
     return []
 
 
-def host_mistakes(hosts: Sequence[Host], *, meters_known: bool = True) -> list[tuple[Host, str]]:
+def host_mistakes(hosts: Sequence[Host], *, vague: Sequence[Host] = ()) -> list[tuple[Host, str]]:
     """Mistakes of single hosts, and what two hosts may not share (by the last of them); every line names its
     hosts.
 
-    Not `meters_known`: the meters may lack what the file wanted them to have.
+    `vague`: those of them whose meters may lack what the file wanted them to have.
     """
+    unsure = set(map(id, vague))
     problems = [
         (host, line)
         for host in hosts
         for line in dict.fromkeys(
             (
-                *_meter_mistakes(host, known=meters_known),
+                *_name_mistakes(host),
+                *_meter_mistakes(host, known=id(host) not in unsure),
                 *_reader_mistakes(host, hosts),
                 *_card_mistakes(host),
             )
@@ -93,6 +96,12 @@ def _shared(host: Host) -> str:
     if meter.driver == "replay" or address.startswith(("/", *_LOOPBACK)):
         return f"{address} of {host.reader}"
     return meter.port
+
+
+def _name_mistakes(host: Host) -> Iterator[str]:
+    """A name of the machine that boards dial is no board's."""
+    if host.name in (CONTROLLER_READER, CONTROLLER_NAME):
+        yield f"hosts: {host.name}: name: expected another than the controller's own"
 
 
 def _reader_mistakes(host: Host, hosts: Sequence[Host]) -> Iterator[str]:

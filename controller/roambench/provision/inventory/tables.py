@@ -217,8 +217,8 @@ class HostDefaults(Section):
 
     ssh_user: str | None = Field(
         None,
-        pattern=r"^[a-z_][a-z0-9_-]*$",
-        json_schema_extra={"expected": "a user's name"},
+        pattern=r"^[A-Za-z_][A-Za-z0-9_.-]*$",
+        json_schema_extra={"expected": "a user's name of letters, digits and _.-"},
         description="Logs in with a key, and is root or may use sudo (-K for its password). Without it "
         "`User` of your ~/.ssh/config, else pi.",
     )

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import time
+from typing import Final
 
 from roambench.provision.preflight.facts import ClockOffset, clock_offset
 from roambench.provision.ssh.host_error import HostError
 from roambench.provision.ssh.hosts import HostLink
 from roambench.provision.ssh.script import Script
+
+#: As far as 32 unsigned bits go: the year 2106.
+_MOST_S: Final = 2.0**32
 
 
 def host_clock(link: HostLink, exchanges: int) -> ClockOffset:
@@ -19,7 +24,10 @@ def host_clock(link: HostLink, exchanges: int) -> ClockOffset:
         said = link.must(Script("date +%s.%N"))
         answered_s = time.time()
         try:
-            found.append((asked_s, float(said), answered_s))
+            there_s = float(said)
         except ValueError:
-            raise HostError(link.host.name, "date: not a time") from None
+            there_s = math.nan
+        if not 0.0 <= there_s < _MOST_S:
+            raise HostError(link.host.name, "date: not a time")
+        found.append((asked_s, there_s, answered_s))
     return clock_offset(found)

@@ -17,6 +17,7 @@ import paramiko
 
 from roambench.contract.errors import RoambenchError
 from roambench.contract.printable import printable
+from roambench.contract.shortages import SHORTAGES
 from roambench.provision.bench import Bench, Host
 from roambench.provision.ssh.channel import (
     CommandResult,
@@ -269,6 +270,12 @@ def on_hosts(
         except RoambenchError as error:
             return HostOutcome(host, None, str(error) or type(error).__name__)
         except Exception as error:  # a mistake of ours concerning one host must not cost the others
+            if isinstance(error, PermissionError) or (
+                isinstance(error, OSError) and error.errno in SHORTAGES
+            ):
+                named = f" ({error.filename})" if error.filename else ""
+                reason = f"this machine, not the host, fails: {error.strerror}{named}"
+                return HostOutcome(host, None, reason, SHORTAGES.get(error.errno, "whose is that (ls -l)?"))
             bug = f"this is a bug: report it{_with_traceback(bench.state_dir, host, error)}"
             return HostOutcome(host, None, f"{type(error).__name__}: {error}", bug)
 

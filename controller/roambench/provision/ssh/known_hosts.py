@@ -16,6 +16,7 @@ from paramiko.hostkeys import HostKeyEntry, InvalidHostKey
 
 from roambench.contract.errors import IdentityError
 from roambench.contract.line_file import append_lines
+from roambench.contract.shortages import SHORTAGES
 from roambench.provision.bench import Bench
 
 _SSH_PORT: Final = 22
@@ -49,8 +50,9 @@ class KnownHosts:
         return keys
 
     def record(self, name: str, key: paramiko.PKey) -> None:
-        """Trust `key` from now on; paramiko.BadHostKeyException if another was recorded meanwhile."""
-        with self._alone():
+        """Trust `key` from now on; paramiko.BadHostKeyException if another was recorded meanwhile,
+        IdentityError where the file cannot be written."""
+        with self._naming(), self._alone():
             known = self.keys().lookup(name)
             if known is not None:
                 if known.get(key.get_name()) != key:
@@ -59,6 +61,15 @@ class KnownHosts:
             line = f"{name} {key.get_name()} {key.get_base64()}"
             # People edit it, too: an unknown last line stays, of any kind.
             append_lines(self.path, [line], lambda last: True, mode=0o600)
+
+    @contextmanager
+    def _naming(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            what = f"{error.filename or self.path}: this machine cannot keep the host's key: {error.strerror}"
+            advice = SHORTAGES.get(error.errno, "make it writable")
+            raise IdentityError(f"{what}; {advice}") from None
 
     @contextmanager
     def _alone(self) -> Iterator[None]:

@@ -22,6 +22,7 @@ from fabric import Config, Connection, ThreadingGroup
 from paramiko.agent import AgentSSH
 from paramiko.pkey import UnknownKeyType
 
+from roambench.contract.errors import IdentityError
 from roambench.provision.bench import Bench, Host
 from roambench.provision.ssh.host_error import HostError, connection_error, unreached
 from roambench.provision.ssh.known_hosts import KnownHosts, TrustOnFirstUse, known_name
@@ -132,6 +133,9 @@ class HostConnection(Connection):  # type: ignore[misc]
             super(HostConnection, connection).open() if connection is self else connection.open()
             if not recorded:
                 known.record(options.known_as, connection.transport.get_remote_server_key())
+        except IdentityError:  # this machine's trouble, not the host's
+            connection.client.close()
+            raise
         except (paramiko.SSHException, EOFError, OSError, ValueError) as error:
             connection.client.close()
             gate = connection is not self

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from roambench.provision import layout
-from roambench.provision.bench import HWMON, METER_LINK, NO_METER
+from roambench.provision.bench import HWMON, METER_LINK, NEIGHBOUR_LINK, NO_METER
 from roambench.provision.facts import Facts
 from roambench.provision.ssh.script import Script
 from roambench.provision.step import HostStep, RemoteFile, Skip, differing
@@ -24,7 +24,7 @@ def meter(facts: Facts, wanted: Wanted) -> Iterator[HostStep | Skip]:
     """Steps that give the meters that hang on the host their stable names."""
     entry, neighbours = wanted.host.meter, wanted.bench.read_by(wanted.host)
     links = {METER_LINK: entry} if not entry.host else {}
-    links |= {f"{METER_LINK}-{other.name}": other.meter for other in neighbours}
+    links |= {NEIGHBOUR_LINK.format(other.name): other.meter for other in neighbours}
     rules = "".join(
         _RULE.format(serial=one.serial, link=link.removeprefix("/dev/"))
         for link, one in links.items()

@@ -106,7 +106,7 @@ def test_a_bench_becomes_an_inventory_and_a_bench_again(tmp_path: Path) -> None:
         ),
         (
             "hosts",
-            "Pi_1 ansible_port=x\nb ansible_user=A\n",
+            "Pi_1 ansible_port=x\nb ansible_user=A+\n",
             [f"as a bench: hosts[{key}: " for key in ("1].name", "1].ssh_port", "2].ssh_user")],
         ),
     ],
