@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import os
 import shutil
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -154,14 +157,22 @@ def test_an_experiment_goes_on_with_the_system_that_was_cut_off(tmp_path: Path) 
     assert sorted(path.name for path in mohawk.parent.iterdir()) == ["middle", "mohawk"]
 
 
-def test_a_point_of_a_sweep_goes_on_where_it_was_cut_off(tmp_path: Path) -> None:
+def test_a_point_of_a_sweep_goes_on_where_it_was_cut_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     described = PointFile("k", "simulated", resolved(rounds("mohawk")))
     (tmp_path / "point.json").touch()
     CutShort.left = 20
     with pytest.raises(Cut):
         point_process._carried_out(tmp_path, described)
-    assert point_process._carried_out(tmp_path, described).finished
-    assert resumptions(tmp_path / "runs" / "mohawk") == 1
+    clock = SimpleNamespace(monotonic=lambda: 0.0)  # this session takes no time
+    monkeypatch.setattr(point_process, "time", clock)
+    ended, run = point_process._carried_out(tmp_path, described), tmp_path / "runs" / "mohawk"
+    assert ended.finished
+    with RunFolder.open(run) as folder:
+        assert ended.wall_s == math.fsum(one.wall_s for one in folder.read_log().only(StepClosed)) > 0.0
+    assert datetime.fromisoformat(ended.ended) >= datetime.fromisoformat(ended.began)
+    assert resumptions(run) == 1
 
 
 def test_what_cannot_go_on_of_an_interrupted_point_is_kept_and_told(tmp_path: Path) -> None:

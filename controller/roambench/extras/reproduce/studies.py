@@ -210,7 +210,9 @@ def _day(folder: SweepFolder, points: Sequence[Point]) -> str:
     for point in points:
         outcome = folder.outcome_of(point)
         if outcome is not None and outcome.finished:
-            if outcome.began:
+            if outcome.ended:
+                ends.append(datetime.fromisoformat(outcome.ended).astimezone(UTC))
+            elif outcome.began:
                 began = datetime.fromisoformat(outcome.began).astimezone(UTC)
                 ends.append(began + timedelta(seconds=outcome.wall_s))
             else:  # an older version did not note it

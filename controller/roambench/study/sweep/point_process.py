@@ -9,12 +9,14 @@ finished, 1 failed (the reason is in result.json), 130 stopped.
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import sys
 import threading
 import time
 import traceback
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Final, cast
@@ -29,6 +31,7 @@ from roambench.report.report import report
 from roambench.report.run_figures import write_figures
 from roambench.report.summaries.fitness import Unfit, Unfitness
 from roambench.report.summaries.run import RunSummary
+from roambench.rounds.records import StepClosed
 from roambench.runner.bench_options import BenchOptions
 from roambench.runner.composition import run_group
 from roambench.runner.foreign_code import digest_of, foreign_code
@@ -36,6 +39,7 @@ from roambench.runner.places.place import Place
 from roambench.runner.places.table import fleet_of, place_of
 from roambench.runner.screen import say, screen
 from roambench.runner.stopping import leave, signals_heeded
+from roambench.runs.folder import RunFolder
 from roambench.runs.groups import Group
 from roambench.runs.lock import WriterLock, holder
 from roambench.study.command_process import fork_trainings, settle
@@ -94,6 +98,8 @@ def _carried_out(folder: Path, described: PointFile) -> PointEnd:
             conclude=lambda path, log: found.append(write_figures(path, log)),
         )
         wall_s = time.monotonic() - started_s
+        for path in left.to_resume.values():  # earlier sessions had steps, too
+            wall_s = max(wall_s, _steps_s(path))
         _refuse_other_code(experiment, described)
         (summary,) = found or report(runs).summaries  # of one that went on, or had finished
         if summary.orders.fruitless:
@@ -103,6 +109,7 @@ def _carried_out(folder: Path, described: PointFile) -> PointEnd:
             key,
             summary,
             wall_s=wall_s,
+            ended=datetime.now(UTC).isoformat(timespec="seconds"),
             unfit=tuple(one.sentence for one in unfit),
             boards=tuple(dict.fromkeys(board for one in unfit for board in one.boards)),
             without=place.fewer_by,
@@ -114,6 +121,12 @@ def _carried_out(folder: Path, described: PointFile) -> PointEnd:
     except Exception as error:  # a fault of ours or of the user's task: the other points go on
         traceback.print_exc()
         return PointEnd(key, {}, f"{type(error).__name__}: {' '.join(str(error).split())}")
+
+
+def _steps_s(path: Path) -> float:
+    """Wall time of all steps of the run."""
+    with RunFolder.open(path) as folder:
+        return math.fsum(record.wall_s for record in folder.read_log().only(StepClosed))
 
 
 def _without_meter(place: Place, found: Unfit) -> set[str]:

@@ -67,14 +67,15 @@ class PointEnd:
     """The end of a point. `reason` is empty when it finished; `figures` then has every metric, `scored`
     (round, accuracy) of every cloud aggregation whose model was scored, `metrics` (step, value)
     of all else that was scored. `own`: of its task's own metrics, whether higher or lower values are better.
-    `wall_s`: how long it took here, which no table tells.
+    `wall_s`: how long it took here, over all sessions.
 
     `basis`: of its joules, None without any; `terms`: of its energies, as `Energy.beside_other_runs` has
     them.
     `inputs`: the files that its run read, with their SHA-256 (None: an older version did not note them).
     `unfit`: it finished, and why its record should be measured again. `boards` made it fail or unfit.
     `without`: boards that were left out, so that fewer devices took part. `counts`: it was one of the point's
-    tries. `began` (UTC, ISO 8601) and `flags` are of its run; "" and none where an older version ran it.
+    tries. `began` and `ended` (UTC, ISO 8601) and `flags` are of its run; "" and none where an older version
+    ran it.
     """
 
     key: str
@@ -92,6 +93,7 @@ class PointEnd:
     counts: bool = True
     inputs: Mapping[str, str] | None = None
     began: str = ""
+    ended: str = ""
     flags: tuple[str, ...] = ()
 
     @classmethod

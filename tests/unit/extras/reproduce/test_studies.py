@@ -220,10 +220,15 @@ def test_the_day_is_that_of_the_sweeps_own_runs_whatever_became_of_their_files(t
         path = point / "result.json"
         result = json.loads(path.read_text())
         result["began"] = "2026-02-01T00:00:00+00:00" if point in trial else next(days)
-        result["wall_s"] = 2.0  # the second one ended on the day after it began
+        result["wall_s"], result["ended"] = 2.0, ""  # the second one ended on the day after it began
         path.write_text(json.dumps(result))
         os.utime(path, (0.0, 0.0))
     shutil.copytree("runs", "copied")
     made = reproduce("--finished", "-o", "copied/reproduce", "--verdicts", "kept")
     assert made.exit_code == 0, made.output
     assert read_rows(Path("kept/ran.csv"))[1] == ["first", "small", "2026-01-07", "4", "4"]
+    # A run that was interrupted for days says when it ended.
+    path = Path("copied/reproduce/first-small/points", point_folders("first")[-1].name, "result.json")
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"ended": "2026-01-09T10:00:00+00:00"}))
+    assert reproduce("--finished", "-o", "copied/reproduce", "--verdicts", "kept").exit_code == 0
+    assert read_rows(Path("kept/ran.csv"))[1][2] == "2026-01-09"
