@@ -374,12 +374,13 @@ class _Found:
     spans: list[PhaseSpan]
     events: list[AgentEvent]
     doubt: str = ""  # why nothing of it can be used
+    laid: bool = False  # readings are on the clock of the phases already
 
     @classmethod
     def of(cls, store: Records, device: str, again: Callable[[str], ReadingColumns] | None) -> _Found:
         try:
             read = partial(again or store.readings, device)
-            return cls(read, store.spans(device), store.events(device))
+            return cls(read, store.spans(device), store.events(device), laid=isinstance(store, OneClock))
         except (ArithmeticError, ValueError) as error:  # records of a version that took everything
             return cls.nothing(error)
 
@@ -443,7 +444,7 @@ def _account(
 
     def usable_of(readings: ReadingColumns) -> UsableReadings:
         counting = NO_READINGS if board.refused else readings.outside(outages)
-        return samples_of(counting, meter, board, clocks.get(board.reader), spans)
+        return samples_of(counting, meter, board, clocks.get(board.reader), spans, laid=found.laid)
 
     def calibrated(samples: PowerSamples) -> PowerSamples:
         return PowerSamples(samples.ns, meter.calibration.correct(samples.watts))

@@ -113,12 +113,15 @@ def samples_of(
     board: BoardClock | None,
     reader: BoardClock | None,
     spans: Sequence[PhaseSpan] = (),
+    *,
+    laid: bool = False,
 ) -> UsableReadings:
     """The usable readings of a device whose timeline is `spans`.
 
     Lines of a meter with a clock are placed by it. Where another host reads the meter, its stamps are moved
     by the two hosts' clock fits ("controller" names the host of the controller, whose clock is the measure
-    of the others). Without a fit they stay and count as known to the limit of what is accepted at all.
+    of the others), unless they are `laid` on the clock of the phases already (`OneClock`). Without a fit they
+    stay and count as known to the limit of what is accepted at all.
     """
     usable = ((readings.flags & int(UNUSABLE)) == 0) & np.isfinite(readings.watts)
     ns = sample_stamps(readings.ns[usable], readings.meter_ms[usable])
@@ -127,7 +130,9 @@ def samples_of(
         u_clock_s = _RECTANGULAR * REFUSE_BOUND_NS * 1e-9
         own = _only_fit(board)
         other = _controller(ns) if board.reader == CONTROLLER_HOST else _only_fit(reader)
-        if own is not None and other is not None:
+        if laid:
+            u_clock_s = _RECTANGULAR * board.bound_ns * 1e-9
+        elif own is not None and other is not None:
             first, last = int(ns[0]), int(ns[-1])
             bound_ns = other.worst_bound_ns(first - round(other.offset_ns), last - round(other.offset_ns))
             ns = moved(ns, other, own)
