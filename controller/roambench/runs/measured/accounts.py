@@ -484,7 +484,7 @@ def _account(
         spans=tuple(spans),
         events=tuple(found.events),
         account=account,
-        whole_run=with_meter(account.whole_run, meter.calibration, device),
+        whole_run=with_meter(account.whole_run, meter.calibration, device, account.dark_s),
         truth=truth,
         meter=meter,
         clock=board,
