@@ -144,6 +144,36 @@ def test_lines_with_the_meters_own_clock_are_placed_by_it(tmp_path: Path) -> Non
     assert (device.samples.ns[0] + 2 * S) / MS == pytest.approx(5.0, abs=0.5)
 
 
+@pytest.mark.parametrize("case", ["on for 30 days", "one false digit", "off for a while", "wrapped"])
+def test_a_count_that_leaves_the_hosts_time_moves_no_other_lines(tmp_path: Path, case: str) -> None:
+    """A meter restarts at 40 s; the count of one line is false; it is off from 20 s to 70 s, and its new
+    count when it says the next line is above the old."""
+    readings, hidden_s = [], (39.0, 40.0) if case == "on for 30 days" else (0.0, 0.0)
+    hidden_s = (20.0, 70.0) if case == "off for a while" else hidden_s
+    for k, line in enumerate(lines(0.1, clock=True)):
+        at_s, ms = line.monotonic_ns / S, line.meter_ms
+        if case == "on for 30 days":
+            ms += 30 * 86_400_000 if at_s < 40.0 else -139_000
+        elif case == "one false digit":
+            ms += 40_000_000 * (k == 1000)
+        elif case == "off for a while":
+            ms -= 40_000 * (at_s > 70.0)
+        else:
+            ms = (ms + 2**32 - 175_000) % 2**32
+        if not hidden_s[0] < at_s < hidden_s[1]:
+            readings.append(replace(line, meter_ms=ms))
+    description = MeterDescription("smartpower3-serial", "/dev/x", "smartpower3-100ms", nominal_s=0.1)
+    device = measured(tmp_path, readings, description)
+    arrived_s = np.array([line.monotonic_ns for line in readings]) / S
+    assert np.abs(device.samples.ns / S - arrived_s).max() < 0.05
+    dark_s = hidden_s[1] - hidden_s[0]
+    assert device.whole_run.gap_s == pytest.approx(dark_s, abs=0.3)
+    trained_j = 5.0 * (20.0 if case == "off for a while" else 30.0)
+    assert device.rows[1].gross_j == pytest.approx(trained_j, rel=0.01)
+    truth_j = 390.0 - (130.0 if case == "off for a while" else 2.0 * dark_s)
+    assert device.whole_run.joules == pytest.approx(truth_j, abs=2.0 * device.whole_run.u_joules)
+
+
 @pytest.mark.parametrize("key", ["pi-01", "CP2104-7"])
 def test_each_meter_has_its_own_calibration_by_device_or_serial(tmp_path: Path, key: str) -> None:
     description = MeterDescription("smartpower2-serial", "/dev/x", "smartpower2", serial="CP2104-7")
