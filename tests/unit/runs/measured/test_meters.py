@@ -190,6 +190,37 @@ def test_each_meter_has_its_own_calibration_by_device_or_serial(tmp_path: Path, 
     assert device.whole_run.budget.gain_j == pytest.approx(0.004 * 312.0, rel=0.01)
 
 
+def test_a_meter_that_is_exchanged_in_mid_run_leaves_the_other_its_own_calibration(tmp_path: Path) -> None:
+    """Meter A until 74.6 s, then B, which shows a quarter more: 390 J and 150 J all the same."""
+
+    def rows(serial: str, from_s: float, gain: float, to_s: float) -> list[tuple[RecordKind, bytes]]:
+        meter = MeterDescription("smartpower2-serial", "/dev/x", "smartpower2", serial=serial)
+        shown = [
+            Reading(line.monotonic_ns, 5.0, gain * line.amps, gain * line.watts)
+            for line in lines(1.0)
+            if from_s <= line.monotonic_ns / S < to_s
+        ]
+        event = (RecordKind.EVENT, meter.to_event(round(from_s * S)).to_bytes())
+        return [event, *((RecordKind.READING, line.to_bytes()) for line in shown)]
+
+    plain = {"offset_w": 0.0, "u_offset_w": 0.001}
+    meters = {"A": {"gain": 1.0, "u_gain": 0.004, **plain}, "B": {"gain": 1.25, "u_gain": 0.002, **plain}}
+    experiment = Experiment.model_validate({"seed": 1, "energy": {"meters": meters}})
+    with a_run(tmp_path / "run", "bench", ["pi-01"], experiment) as run:
+        records = [(RecordKind.PHASE, phase_to_bytes(span)) for span in SPANS]
+        records += [*rows("A", -3.0, 1.0, 74.6), *rows("B", 74.6, 1.25, 160.0)]
+        run.records.insert("pi-01", "s", [(seq, *row) for seq, row in enumerate(records)])
+        run.update(start_device_ns=0, end_device_ns=150 * S, state=RunState.FINISHED)
+        found = account_run(run, [])
+    assert found is not None
+    (device,) = found.devices
+    assert device.whole_run.joules == pytest.approx(390.0, rel=0.005)
+    assert device.rows[1].gross_j == pytest.approx(150.0, rel=0.005)
+    assert device.whole_run.budget.gain_j == pytest.approx(0.004 * 390.0, rel=0.01)  # the less sure of both
+    assert device.samples.watts == pytest.approx(np.where(device.samples.watts > 3.0, 5.0, 2.0))
+    assert device.reopened is not None
+
+
 def test_a_meter_is_the_same_by_serial_number_and_calibration_and_unknown_without_a_number() -> None:
     def identity(serial: str, **calibration: object) -> str:
         description = MeterDescription("smartpower2-serial", "/dev/x", "smartpower2", serial=serial)
