@@ -43,6 +43,7 @@ from roambench.energy.window_sums import (
     BEFORE_S,
     WindowSums,
     cells_of,
+    gaps_in,
     sampling_j2,
     scatter,
     u_idle_j,
@@ -83,7 +84,8 @@ class Split:
 class DeviceAccount:
     """Everything known of one device's energy: its rows, the whole run, and how the rows were made.
 
-    `idle` are the baselines before and after the work.
+    `idle` are the baselines before and after the work. `dark_s` of the covered time is time without power in
+    which nothing was read.
     """
 
     device: str
@@ -93,6 +95,7 @@ class DeviceAccount:
     split: Split
     idle: IdleBaselines | NoBaselines
     period_s: float
+    dark_s: float = 0.0
 
 
 @dataclass(slots=True)
@@ -173,6 +176,7 @@ def account_device(
         split,
         idle_baselines(corrected, spans, window, step_w),
         period_s,
+        dark_s,
     )
 
 
@@ -223,9 +227,9 @@ def _around_rests(
     watts = seen.watts - heat.idle_w * warmth
     lines = idle_lines(quiet, windows)
     cells_s = cells_of(at_s, seen.period_s, GAP_PERIODS * seen.nominal_s)
-    sums = window_sums(
-        at_s, watts, cells_s, windows, lines, quiet, seen.period_s, BEFORE_S + 3.0 * seen.u_clock_s
-    )
+    delay_s = 0.5 * seen.window.support_s
+    before_s = BEFORE_S + 3.0 * seen.u_clock_s
+    sums = window_sums(at_s, watts, cells_s, windows, lines, quiet, seen.period_s, before_s, delay_s)
     columns = _Columns.empty(len(spans))
     origin_ns = spans[0].start_ns
     starts_s, ends_s = (np.multiply(stamps - origin_ns, 1e-9) for stamps in span_stamps(spans))
@@ -240,7 +244,7 @@ def _around_rests(
     middles = np.interp(middles_s, knots_s, knots_w) + heat.idle_w * warm_then
     columns.idle_w[:] = np.array([1.0, 4.0, 1.0]) / 6.0 @ middles
     # Readings outside of all windows are those of the background span in the middle of what they saw.
-    middle_s = at_s - 0.5 * seen.window.support_s
+    middle_s = at_s - delay_s
     home = np.clip(places(starts_s, middle_s, "right") - 1, 0, len(spans) - 1)
     inside = sums.window_of >= 0
     outside = ~inside & (at_s >= 0.0) & (at_s <= ends_s[-1])
@@ -267,12 +271,13 @@ def _around_rests(
         columns.own_j[of] = np.sqrt(np.square(columns.own_j[of]) + sampled_j2)
         columns.level_j[of] = power_w * np.minimum(BORDER_S, covered_s[of])
     excess: dict[Phase, float] = {}
+    hidden_s, whole = gaps_in(at_s, windows, GAP_PERIODS * seen.nominal_s, delay_s)
     kinds = [spans[w.first].phase for w in windows]
     for phase in dict.fromkeys(kinds):
         own = [j for j, kind in enumerate(kinds) if kind is phase]
-        length_s = np.array([windows[j].end_s - windows[j].start_s for j in own])
+        length_s = np.array([windows[j].end_s - windows[j].start_s for j in own]) - hidden_s[own]
         u_j, excess[phase] = scatter(
-            sums.joules[own], length_s, sums.noise_j2[own], seen.period_s, seen.window.window_s
+            sums.joules[own], length_s, sums.noise_j2[own], seen.period_s, seen.window.window_s, whole[own]
         )
         whole_s = np.array([windows[j].until_s - windows[j].start_s for j in own])
         # Between two ends idle power need not be on the straight line: a board warms up at once, or late.
@@ -398,11 +403,13 @@ def _rows(
         serves = active and bool(span.train_order_id)
         seconds, above_j = float(covered_s[i]), float(columns.above_j[i]) if covered_s[i] else 0.0
         gross_j = above_j + float(columns.idle_w[i]) * seconds
-        net_j = 0.0 if span.phase in QUIET_PHASES else above_j
+        off = span.phase is Phase.OFF
+        net_j = 0.0 if off or span.phase in QUIET_PHASES else above_j
         own_j, idle_j, idle_gross_j, level_j = (
             float(column[i]) if seconds else 0.0
             for column in (columns.own_j, columns.idle_j, columns.idle_gross_j, columns.level_j)
         )
+        read = seconds / span.duration_s if off and span.duration_s else 1.0
         rows.append(
             LedgerRow(
                 device=span.device,
@@ -411,14 +418,14 @@ def _rows(
                 outcome=outcomes.get(span.train_order_id, Outcome.PENDING) if serves else None,
                 train_order_id=span.train_order_id,
                 duration_s=span.duration_s,
-                covered_s=span.duration_s if span.phase is Phase.OFF else seconds,
+                covered_s=span.duration_s if off else seconds,
                 gross_j=gross_j if seconds else 0.0,
                 net_j=net_j,
                 u_own_j=own_j,
                 naive_j=float(naive_j[i]),
                 u_gain=calibration.u_gain,
-                u_offset_w=calibration.u_offset_w,
-                u_idle_j=idle_j,
+                u_offset_w=read * calibration.u_offset_w,
+                u_idle_j=0.0 if off else idle_j,
                 u_idle_gross_j=idle_gross_j,
                 u_level_j=level_j,
                 u_reference=calibration.u_reference,

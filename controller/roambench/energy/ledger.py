@@ -39,7 +39,7 @@ class LedgerRow:
 
     Standard uncertainties: `u_own_j` is the row's own. Rows of one board share errors: its meter's gain
     (relative `u_gain`, of which `u_reference` is that of the `reference` it was calibrated against) and
-    offset (`u_offset_w`, which cancels in net), its idle power (`u_idle_j` of the net energy,
+    offset (`u_offset_w` while it read, which cancels in net), its idle power (`u_idle_j` of the net energy,
     `u_idle_gross_j` of the gross one). Where phases touch, rows of one phase share its power (`u_level_j`),
     on all boards alike. `terms` tells them apart, so that sums of rows come out right; `u_gross_j` and
     `u_net_j` are whole.

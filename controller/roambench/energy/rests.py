@@ -34,8 +34,8 @@ class Window:
 
     `start_s` and `end_s` are the borders of the phases, in seconds after the timeline's start, `until_s` the
     end of the guard. Directly before it the board was quiet from `rest_from_s` on, behind it until
-    `rest_until_s`. `active` are the indices of the
-    active spans.
+    `rest_until_s`. `active` are the indices of the active spans. `cut`: the guard ends where time begins of
+    which nothing says what the board did.
     """
 
     first: int
@@ -46,6 +46,7 @@ class Window:
     until_s: float
     rest_from_s: float
     rest_until_s: float
+    cut: bool = False
 
 
 def rest_of(spans: Sequence[PhaseSpan]) -> float:
@@ -79,9 +80,12 @@ def windows_of(spans: Sequence[PhaseSpan], guard_s: float) -> list[Window]:
         last = group[-1]
         end_s = (spans[last].end_ns - origin_ns) * 1e-9
         start_s = (spans[group[0]].start_ns - origin_ns) * 1e-9
-        limit_s = (
-            (spans[-1].end_ns if following is None else spans[following[0]].start_ns) - origin_ns
-        ) * 1e-9
+        behind = range(last + 1, len(spans) if following is None else following[0])
+        unknown = next((k for k in behind if spans[k].phase in UNSTAMPED_PHASES), None)
+        limit_ns = spans[-1].end_ns if following is None else spans[following[0]].start_ns
+        if unknown is not None:
+            limit_ns = spans[unknown].start_ns
+        limit_s = (limit_ns - origin_ns) * 1e-9
         windows.append(
             Window(
                 group[0],
@@ -92,6 +96,7 @@ def windows_of(spans: Sequence[PhaseSpan], guard_s: float) -> list[Window]:
                 min(end_s + guard_s, limit_s),
                 start_s - _quiet_s(spans[k] for k in range(group[0] - 1, -1, -1)),
                 end_s + _quiet_s(islice(spans, last + 1, None)),
+                unknown is not None and end_s + guard_s > limit_s,
             )
         )
     return windows

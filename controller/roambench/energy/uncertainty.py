@@ -67,15 +67,16 @@ UNCALIBRATED_SP2: Final = uncalibrated(TRAITS.load("smartpower2"))
 EXACT: Final = MeterCalibration(u_gain=0.0, u_offset_w=0.0)
 
 
-def with_meter(energy: Energy, calibration: MeterCalibration, meter: str = "") -> Energy:
-    """The energy with its meter's gain and offset among its terms; `meter` names whose they are.
+def with_meter(energy: Energy, calibration: MeterCalibration, meter: str = "", dark_s: float = 0.0) -> Energy:
+    """The energy with its meter's gain and offset among its terms; `meter` names whose they are. In `dark_s`
+    of the covered time nothing was read.
 
-    u_E^2 = (g E)^2 + (u_offset T)^2 + edges + sampling + gaps. A gap that was not filled adds nothing: its
-    joules are not in `energy`, its seconds are in `energy.gap_s`.
+    u_E^2 = (g E)^2 + (u_offset T)^2 + edges + sampling. A gap adds nothing: its joules are not in `energy`,
+    its seconds are in `energy.gap_s`.
     """
     u_own = math.sqrt(max(0.0, calibration.u_gain**2 - calibration.u_reference**2))
     return energy.with_terms(
         (UncertaintyPart.GAIN, meter, u_own * energy.joules),
         (UncertaintyPart.GAIN, f"reference {calibration.reference}", calibration.u_reference * energy.joules),
-        (UncertaintyPart.OFFSET, meter, calibration.u_offset_w * energy.covered_s),
+        (UncertaintyPart.OFFSET, meter, calibration.u_offset_w * (energy.covered_s - dark_s)),
     )

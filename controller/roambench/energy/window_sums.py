@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import scipy
 
 from roambench.energy.idle.local_idle import IdleLines, IdleReadings
@@ -34,12 +35,9 @@ _MIN_FOR_OFFSET: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class WindowSums:
-    """Shape (windows,) each: net joules, seconds of readings in the window, and how many
-    readings it holds. `window_of` tells each reading's window, -1 for none."""
+    """Shape (windows,) each. `window_of` tells each reading's window, -1 for none."""
 
-    joules: Floats
-    seconds: Floats
-    readings: Indices
+    joules: Floats  # net
     noise_j2: Floats  # what the readings' own noise adds to the variance of `joules`
     last_quarter_j: Floats  # what arrived in the last quarter of the guard
     window_of: Indices
@@ -54,30 +52,31 @@ def window_sums(
     quiet: IdleReadings,
     period_s: float,
     before_s: float,
+    delay_s: float,
 ) -> WindowSums:
     """Sum each window. `cells_s` are the seconds that each reading stands for; readings that arrived up to
-    `before_s` before a start belong to the window, too: clocks differ, and the board rested."""
+    `before_s` before a start belong to the window, too: clocks differ, and the board rested. A reading shows
+    the power of `delay_s` before: where the guard is cut, those of the phase come after it."""
     count = len(windows)
-    joules, seconds, noise_j2, last_quarter_j = (np.zeros(count) for _ in range(4))
-    readings = np.zeros(count, dtype=np.int64)
+    joules, noise_j2, last_quarter_j = (np.zeros(count) for _ in range(3))
     window_of = np.full(len(at_s), -1, dtype=np.int64)
     taken_s = -math.inf
     for j, window in enumerate(windows):
         begin_s = max(window.start_s - before_s, taken_s)
-        first, last = np.searchsorted(at_s, [begin_s, window.until_s], side="right").tolist()
-        taken_s = window.until_s
+        until_s = max(window.until_s, window.end_s + delay_s) if window.cut else window.until_s
+        first, last = np.searchsorted(at_s, [begin_s, until_s], side="right").tolist()
+        taken_s = until_s
         inside = slice(first, last)
         above_w = watts[inside] - lines.at(j, at_s[inside])
         cells = cells_s[inside]
-        joules[j], seconds[j] = cells @ above_w, cells.sum()
+        joules[j] = cells @ above_w
         middle = (at_s[inside] > window.start_s + period_s) & (at_s[inside] <= window.end_s)
         guard_s = window.until_s - window.end_s
         quarter = at_s[inside] > window.until_s - 0.25 * guard_s
-        last_quarter_j[j] = cells[quarter] @ above_w[quarter]
+        last_quarter_j[j] = 0.0 if window.cut else cells[quarter] @ above_w[quarter]
         noise_j2[j] = quiet.sd_w**2 * float(cells @ cells) + _unseen_j2(above_w[middle], cells[middle])
-        readings[j] = last - first
         window_of[inside] = j
-    return WindowSums(joules, seconds, readings, noise_j2, last_quarter_j, window_of)
+    return WindowSums(joules, noise_j2, last_quarter_j, window_of)
 
 
 def cells_of(at_s: Floats, period_s: float, longest_s: float) -> Floats:
@@ -87,26 +86,50 @@ def cells_of(at_s: Floats, period_s: float, longest_s: float) -> Floats:
     return np.append(half, 0.0) + np.append(0.0, half) if len(at_s) else np.zeros(0)
 
 
+def gaps_in(
+    at_s: Floats, windows: Sequence[Window], longest_s: float, delay_s: float
+) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    """Seconds of each window's phases that gaps longer than `longest_s` hide, and which windows have no gap,
+    shape (windows,) each. A line shows the power of `delay_s` before."""
+    starts_s, ends_s, untils_s = np.array([(w.start_s, w.end_s, w.until_s) for w in windows]).T
+    knots_s = np.concatenate(([min(at_s[0], starts_s[0])], at_s, [max(at_s[-1], untils_s[-1])]))
+    steps_s = np.diff(knots_s)
+    dark_s = np.concatenate(([0.0], np.cumsum(np.where(steps_s > longest_s, steps_s, 0.0))))
+    hidden_s = [
+        np.interp(until_s, knots_s, dark_s) - np.interp(from_s, knots_s, dark_s)
+        for from_s, until_s in ((starts_s + delay_s, ends_s + delay_s), (starts_s, untils_s))
+    ]
+    return hidden_s[0], hidden_s[1] <= 0.0
+
+
 def scatter(
-    sums_j: Floats, durations_s: Floats, noise_j2: Floats, period_s: float, window_s: float
+    sums_j: Floats,
+    durations_s: Floats,
+    noise_j2: Floats,
+    period_s: float,
+    window_s: float,
+    whole: npt.NDArray[np.bool_] | slice = slice(None),
 ) -> tuple[Floats, float]:
     """Standard uncertainty of each sum of one phase, J, shape (sums,), and by how much their scatter exceeds
     what a meter's sampling explains (1: not at all).
 
     The sums' scatter about a straight line over their durations says how far what is expected
-    (`sampling_j2`) holds.
+    (`sampling_j2`) holds. `durations_s` is what was seen; only the sums that are `whole` lie about the line:
+    those with a gap miss part of the power's shape.
     """
     total_s = float(durations_s.sum())
     power_w = abs(float(sums_j.sum())) / total_s if total_s > 0.0 else 0.0
     expected_j2 = sampling_j2(power_w, durations_s, period_s, window_s) + noise_j2 + 1e-12
-    columns = [durations_s]
-    if len(sums_j) >= _MIN_FOR_OFFSET and np.ptp(durations_s) > 0.05 * durations_s.mean():
-        columns.append(np.ones(len(sums_j)))
-    design = np.column_stack(columns) / np.sqrt(expected_j2)[:, None]
-    scaled = sums_j / np.sqrt(expected_j2)
-    fitted, *_ = np.linalg.lstsq(design, scaled, rcond=None)
-    freedom = len(sums_j) - len(columns)
-    chi2 = float(np.square(scaled - design @ fitted).sum())
+    long_s = durations_s[whole]
+    columns = [long_s]
+    if len(long_s) >= _MIN_FOR_OFFSET and np.ptp(long_s) > 0.05 * long_s.mean():
+        columns.append(np.ones(len(long_s)))
+    freedom, chi2 = max(0, len(long_s) - len(columns)), 0.0
+    if len(long_s):
+        design = np.column_stack(columns) / np.sqrt(expected_j2[whole])[:, None]
+        scaled = sums_j[whole] / np.sqrt(expected_j2[whole])
+        fitted, *_ = np.linalg.lstsq(design, scaled, rcond=None)
+        chi2 = float(np.square(scaled - design @ fitted).sum())
     excess = (PRIOR_FREEDOM + chi2) / (PRIOR_FREEDOM + freedom)
     # Two of these u hold what two of a normal distribution do.
     student = float(scipy.special.stdtrit(PRIOR_FREEDOM + freedom, 0.97725)) / 2.0

@@ -58,7 +58,10 @@ LEDGER: Final[Columns] = {
     "naive_j": ("J", "trapezoid over the phase, for comparison; biased for short phases"),
     "u_own_j": ("J", "the row's own part of both: sampling and noise"),
     "u_gain": ("", "relative u of the meter's gain, shared by all rows of the board"),
-    "u_offset_w": ("W", "u of the meter's offset, shared by all rows of the board; cancels in net"),
+    "u_offset_w": (
+        "W",
+        "u of the meter's offset while it read, shared by the board's rows; cancels in net",
+    ),
     "u_idle_j": ("J", "u from the board's idle power, shared by its rows (net)"),
     "u_idle_gross_j": ("J", "u from the board's idle power, shared by its rows (gross)"),
     "u_level_j": ("J", "u of the phase's power where phases touch, shared by all rows of the phase"),

@@ -87,6 +87,23 @@ def test_the_meters_clock_may_wrap_after_49_days():
     assert Smartpower3Frames().feed(line(2**32), 0) == []  # no clock of 32 bits says this
 
 
+def test_a_meter_that_had_been_on_for_a_month_and_restarts_has_not_wrapped():
+    """Its count falls from 30 days to a second within three seconds of the host's."""
+    frames = Smartpower3Frames()
+    lines = [(30 * 86_400_000 + 100 * k, 0.1 * k) for k in range(5)]
+    lines += [(1000 + 100 * k, 3.5 + 0.1 * k) for k in range(5)]
+    found = [r.meter_ms for ms, at_s in lines for r in frames.feed(line(ms), round(at_s * 1e9))]
+    assert found == [ms for ms, _ in lines if ms != 1000]
+    assert frames.events == [(EventKind.METER_RESTARTED, "its clock began again")]
+
+
+def test_a_wrap_is_believed_after_a_pause_of_the_hosts_as_long_as_the_meters():
+    frames = Smartpower3Frames()
+    lines = [(2**32 - 5000, 0.0), (3_595_000, 3600.0), (3_595_100, 3600.1)]
+    found = [r.meter_ms for ms, at_s in lines for r in frames.feed(line(ms), round(at_s * 1e9))]
+    assert (len(found), frames.counts.boots) == (3, 0)
+
+
 def test_the_period_is_the_mean_step_of_the_meters_clock():
     frames = Smartpower3Frames()
     ms = 5000

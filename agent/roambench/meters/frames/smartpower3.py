@@ -30,6 +30,8 @@ UNSUMMED_IN_A_ROW: Final = 3
 #: Steps of the meter's clock after which its period is known.
 STEPS_MEASURED: Final = 50
 _WRAP_MS: Final = 2**32
+#: A count that wraps goes on with the host's time, but for what lines are late.
+_MOST_LATE_MS: Final = 60_000
 
 _LINE: Final = re.compile(
     rb"(\d{10},\d{5},\d{4},\d{5},[01],"
@@ -81,6 +83,7 @@ class Smartpower3Frames(FrameParser):
         self._summed = False  # a line with good sums was seen
         self._unsummed = 0  # lines without sums, in a row
         self._last_ms: int | None = None
+        self._counted_ns = 0
         self._backward_ms: int | None = None
         self._first_ms = 0
         self._steps = 0
@@ -104,7 +107,7 @@ class Smartpower3Frames(FrameParser):
         if millivolts > MOST_MV or milliamps > MOST_MA or meter_ms >= _WRAP_MS:
             self.counts.implausible += 1
             return None
-        if not self._moves_on(meter_ms):
+        if not self._moves_on(meter_ms, received_ns):
             self.counts.repeated += 1
             return None
         self._report_alarms(fields, on)
@@ -126,17 +129,19 @@ class Smartpower3Frames(FrameParser):
         self._summed = True
         return True
 
-    def _moves_on(self, meter_ms: int) -> bool:
+    def _moves_on(self, meter_ms: int, received_ns: int) -> bool:
         """Does the meter's clock go on? Two lines in a row from an earlier time are a restart."""
-        last_ms = self._last_ms
-        if last_ms is not None and not 0 < (meter_ms - last_ms) % _WRAP_MS < _WRAP_MS // 2:
+        last_ms, passed_ms = self._last_ms, (received_ns - self._counted_ns) // 1_000_000
+        step_ms = 0 if last_ms is None else meter_ms - last_ms
+        wraps = step_ms + _WRAP_MS <= passed_ms + _MOST_LATE_MS
+        if last_ms is not None and not (wraps or 0 < step_ms < _WRAP_MS // 2):
             if self._backward_ms is None or meter_ms <= self._backward_ms or meter_ms == last_ms:
                 self._backward_ms = meter_ms
                 return False
             self._restarted("its clock began again")
             last_ms = None
         self._backward_ms = None
-        self._last_ms = meter_ms
+        self._last_ms, self._counted_ns = meter_ms, received_ns
         self._measure(meter_ms, last_ms)
         return True
 

@@ -164,9 +164,14 @@ def moved(ns: npt.ArrayLike, reader: ClockFit, board: ClockFit) -> npt.NDArray[n
     A fit's offset is the host's clock minus the asker's, so a stamp loses the reader's and gains the
     board's. Over the offset's own size the drift matters little: 100 ppm of 1 s is 0.1 ms.
     """
+    there = asked(ns, reader)
+    return there + np.rint(board.offsets_ns_at(there)).astype(np.int64)
+
+
+def asked(ns: npt.ArrayLike, host: ClockFit) -> npt.NDArray[np.int64]:
+    """Stamps of the host's clock in the asker's."""
     stamps = np.asarray(ns, dtype=np.int64)
-    asked = stamps - np.rint(reader.offsets_ns_at(stamps - _whole(reader))).astype(np.int64)
-    return asked + np.rint(board.offsets_ns_at(asked)).astype(np.int64)
+    return stamps - np.rint(host.offsets_ns_at(stamps - _whole(host))).astype(np.int64)
 
 
 def _whole(fit: ClockFit) -> int:

@@ -16,6 +16,8 @@ from roambench.energy.readings.samples import Stamps
 _WRAP_MS: Final = 2**32
 #: Fewer lines than this between two restarts of the meter keep their arrival.
 MIN_LINES: Final = 20
+#: A line may come so much later than the one before it than the meter says, or sooner, without a restart, s.
+LATENCY_S: Final = 2.0
 #: A crystal is no worse than this; a steeper line was not drawn by one.
 _WORST_DRIFT: Final = 500e-6
 #: The envelope of each block is its earliest line: the hull need not see the others.
@@ -26,22 +28,40 @@ def sample_stamps(ns: Stamps, meter_ms: npt.NDArray[np.int64]) -> Stamps:
     """Host time at which each line was printed, from arrivals and the meter's clock, shape (lines,) each.
 
     Lines arrive late by different delays and never early: the straight line under all arrivals is the
-    meter's clock in host time (late by the smallest delay there was). A meter that restarted has a line of
-    its own from then on. Lines without a meter clock, or too few for a line, keep their arrival.
+    meter's clock in host time (late by the smallest delay there was). Where the count leaves the host's time
+    by more than a crystal and the way of a line explain, either way, the meter restarted: it has a line of
+    its own from then on. A single false count, lines without a meter clock, or too few for a line, keep their
+    arrival.
     """
     stamps = ns.copy()
     known = np.flatnonzero(meter_ms != NO_METER_CLOCK)
+    off = _leaps(ns[known], meter_ms[known])
+    lone = 1 + np.flatnonzero(off[:-1] & off[1:])
+    if len(lone):  # the count goes on behind it as if it had not been
+        before, after = known[lone - 1], known[lone + 1]
+        pairs = np.stack((before, after), axis=1).ravel()
+        lone = lone[~_leaps(ns[pairs], meter_ms[pairs])[::2]]
+        known = np.delete(known, lone)
+        off = _leaps(ns[known], meter_ms[known])
     if not len(known):
         return stamps
-    step = np.diff(meter_ms[known])
-    # Forward across the wrap is a small step modulo 2^32; anything else backward is a restart.
-    wrapped = (step < 0) & (step + _WRAP_MS < _WRAP_MS // 2)
-    restarts = np.flatnonzero((step < 0) & ~wrapped) + 1
-    ms = meter_ms[known] + _WRAP_MS * np.concatenate(([0], np.cumsum(wrapped)))
-    for part in np.split(np.arange(len(known)), restarts):
+    ms = meter_ms[known[0]] + np.concatenate(([0], np.cumsum(_steps_ms(meter_ms[known]))))
+    for part in np.split(np.arange(len(known)), np.flatnonzero(off) + 1):
         if len(part) >= MIN_LINES:
             stamps[known[part]] = _under(ns[known[part]], ms[part])
     return stamps
+
+
+def _steps_ms(meter_ms: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """From each count to the next, the shorter way around the counter."""
+    return (np.diff(meter_ms) + _WRAP_MS // 2) % _WRAP_MS - _WRAP_MS // 2
+
+
+def _leaps(ns: Stamps, meter_ms: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """Return between which lines a count goes back or leaves the host's time, shape (lines - 1,)."""
+    steps_ms, passed_s = _steps_ms(meter_ms), np.diff(ns) * 1e-9
+    allowed_s = LATENCY_S + _WORST_DRIFT * np.abs(passed_s)
+    return np.asarray((steps_ms < 0) | (np.abs(passed_s - steps_ms * 1e-3) > allowed_s))
 
 
 def _under(ns: Stamps, ms: npt.NDArray[np.int64]) -> Stamps:

@@ -32,7 +32,14 @@ from roambench.runs.event_log import EventLog
 from roambench.runs.folder import RunFolder
 from roambench.runs.measured.clocks import BoardClock, board_clocks
 from roambench.runs.measured.common_clock import OneClock, on_one_clock
-from roambench.runs.measured.meters import DeviceMeter, UsableReadings, device_meter, samples_of
+from roambench.runs.measured.meters import (
+    DeviceMeter,
+    UsableReadings,
+    as_if_of,
+    device_meter,
+    in_turn,
+    samples_of,
+)
 from roambench.runs.measured.reopened import Reopened, reopenings
 from roambench.runs.measured.truth import BoardTruth, board_truth
 from roambench.runs.record_store import NO_READINGS, ReadingColumns, RecordStore
@@ -374,12 +381,13 @@ class _Found:
     spans: list[PhaseSpan]
     events: list[AgentEvent]
     doubt: str = ""  # why nothing of it can be used
+    laid: bool = False  # readings are on the clock of the phases already
 
     @classmethod
     def of(cls, store: Records, device: str, again: Callable[[str], ReadingColumns] | None) -> _Found:
         try:
             read = partial(again or store.readings, device)
-            return cls(read, store.spans(device), store.events(device))
+            return cls(read, store.spans(device), store.events(device), laid=isinstance(store, OneClock))
         except (ArithmeticError, ValueError) as error:  # records of a version that took everything
             return cls.nothing(error)
 
@@ -443,7 +451,9 @@ def _account(
 
     def usable_of(readings: ReadingColumns) -> UsableReadings:
         counting = NO_READINGS if board.refused else readings.outside(outages)
-        return samples_of(counting, meter, board, clocks.get(board.reader), spans)
+        usable = samples_of(counting, meter, board, clocks.get(board.reader), spans, laid=found.laid)
+        meters = in_turn(device, found.events, folder.experiment.energy)
+        return replace(usable, samples=as_if_of(usable.samples, meter, meters))
 
     def calibrated(samples: PowerSamples) -> PowerSamples:
         return PowerSamples(samples.ns, meter.calibration.correct(samples.watts))
@@ -483,7 +493,7 @@ def _account(
         spans=tuple(spans),
         events=tuple(found.events),
         account=account,
-        whole_run=with_meter(account.whole_run, meter.calibration, device),
+        whole_run=with_meter(account.whole_run, meter.calibration, device, account.dark_s),
         truth=truth,
         meter=meter,
         clock=board,

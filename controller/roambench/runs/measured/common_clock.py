@@ -3,13 +3,14 @@
 Raw stamps stay as they were drained. For an analysis each is moved by what the probes found of the clock of
 the boot it was taken in: by one offset per boot, so that no duration within a boot changes. (At 50 ppm an
 hour's run is 0.1 s off at its ends then, where boards idle; phases and readings of a board that reads its
-own meter move together.)
+own meter move together.) Stamps of another host that reads the meter are moved by the lines through the
+probes of both hosts to where the board's own clock would have put them, drift and all.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import pairwise
 from operator import itemgetter
@@ -22,10 +23,11 @@ from roambench.contract.errors import ConfigError
 from roambench.contract.events import EventKind
 from roambench.contract.phases import PhaseSpan
 from roambench.contract.records import AgentEvent, RecordKind
-from roambench.energy.clocks.clock_fit import MOST_OFFSET_NS, ClockBurst, ClockFit
+from roambench.energy.clocks.clock_fit import MOST_OFFSET_NS, ClockBurst, ClockFit, asked
 from roambench.rounds.records import ClockProbed, RoundRecord
 from roambench.runs.event_log import EventLog
 from roambench.runs.folder import RunFolder
+from roambench.runs.measured.clocks import CONTROLLER_HOST, described
 from roambench.runs.record_store import (
     MOST_WALL_NS,
     ReadingColumns,
@@ -45,43 +47,42 @@ def on_one_clock(folder: RunFolder, journal: Iterable[RoundRecord], store: Recor
     """
     if not folder.info.kind.own_clocks or not isinstance(store, RecordStore):
         return store
-    offsets: dict[str, dict[str, list[ClockBurst]]] = {}
+    probed: dict[str, dict[str, list[ClockBurst]]] = {}
     for record in EventLog.of(journal).only(ClockProbed):
         if (
             0 <= record.device < len(folder.info.device_names)
             and abs(record.offset_ns) <= MOST_OFFSET_NS  # a run of a version that did not ask
         ):
-            bursts = offsets.setdefault(folder.info.device_names[record.device], {})
+            bursts = probed.setdefault(folder.info.device_names[record.device], {})
             burst = ClockBurst(record.at_ns, record.offset_ns, record.bound_ns, record.probes)
             bursts.setdefault(record.boot_id, []).append(burst)
-    return OneClock(store, {name: boots_of(bursts) for name, bursts in offsets.items()})
+    return OneClock(
+        store,
+        {name: {boot: ClockFit.of(some) for boot, some in boots.items()} for name, boots in probed.items()},
+    )
 
 
-def boots_of(bursts: Mapping[str, Sequence[ClockBurst]]) -> dict[str, int]:
-    """Boot -> how far its clock is ahead of the controller's, ns: in the middle of what was probed of it."""
-    found = {}
-    for boot, some in bursts.items():
-        fit = ClockFit.of(some)
-        middle_ns = (fit.bursts[0].at_ns + fit.bursts[-1].at_ns) // 2
-        found[boot] = round(fit.offset_ns_at(middle_ns))
-    return found
+def middle_offset_ns(fit: ClockFit) -> int:
+    """Return how far a boot's clock is ahead of the controller's in the middle of what was probed of it."""
+    return round(fit.offset_ns_at((fit.bursts[0].at_ns + fit.bursts[-1].at_ns) // 2))
 
 
 class OneClock:
-    """`Records` of the controller's clock. A boot that was not probed goes by the boards' wall clock.
+    """`Records` of the controller's clock. A boot that was not probed goes by its host's wall clock.
 
-    What no clock at all is known of keeps its stamps.
+    What no clock at all is known of keeps its stamps. `fits` are the lines by host and boot.
     """
 
-    def __init__(self, store: RecordStore, offsets: Mapping[str, Mapping[str, int]]) -> None:
+    def __init__(self, store: RecordStore, fits: Mapping[str, Mapping[str, ClockFit]]) -> None:
         self._store = store
-        self._offsets = offsets
+        self._fits = fits
+        self._readers: dict[str, dict[str, str]] = {}
         self._contexts: dict[str, dict[str, list[tuple[int, RecordContext]]]] = {}
 
     def over(self, store: RecordStore) -> OneClock:
         """The same of another connection to the records."""
-        made = OneClock(store, self._offsets)
-        made._contexts = self._contexts
+        made = OneClock(store, self._fits)
+        made._contexts, made._readers = self._contexts, self._readers
         return made
 
     @property
@@ -122,8 +123,9 @@ class OneClock:
         ns, contexts = stamps.copy(), self._contexts_of(device).get(spool, [])
         # What came before the first record context that is known is of its boot, as likely as not.
         begins = [self._store.count_before(device, spool, seq, kind) for seq, _ in contexts[1:]]
-        for (_, context), (first, end) in zip(contexts, pairwise([0, *begins, len(ns)]), strict=False):
-            ns[first:end] -= self._offset(device, context.boot_id)
+        boots = [context.boot_id for _, context in contexts] or [""]
+        for boot, (first, end) in zip(boots, pairwise([0, *begins, len(ns)]), strict=True):
+            ns[first:end] = self._laid(ns[first:end], device, spool, boot)
         return ns
 
     def spans(self, device: str) -> list[PhaseSpan]:
@@ -143,33 +145,72 @@ class OneClock:
         moved = []
         for spool, seq, payload in self._store.placed(device, RecordKind.EVENT):
             event, contexts = AgentEvent.from_bytes(payload), self._contexts_of(device).get(spool, [])
-            if contexts:
-                at = max(0, bisect_right(contexts, seq, key=itemgetter(0)) - 1)
-                by_ns = self._offset(device, contexts[at][1].boot_id)
-                event = replace(event, monotonic_ns=event.monotonic_ns - by_ns)
-            moved.append(event)
+            at = max(0, bisect_right(contexts, seq, key=itemgetter(0)) - 1)
+            boot = contexts[at][1].boot_id if contexts else ""
+            (ns,) = self._laid(np.array([event.monotonic_ns]), device, spool, boot).tolist()
+            moved.append(replace(event, monotonic_ns=ns))
         return sorted(moved, key=lambda event: event.monotonic_ns)
 
-    def _offset(self, device: str, boot_id: str) -> int:
-        known = self._offsets.get(device, {})
-        if boot_id in known or not known:
-            return known.get(boot_id, 0)
+    def _laid(
+        self, ns: npt.NDArray[np.int64], device: str, spool: str, boot_id: str
+    ) -> npt.NDArray[np.int64]:
+        """Stamps of a boot in a spool of the device's records (boot "": not known), on the run's clock as
+        its phases are."""
+        reader = self._readers_of(device).get(spool, "")
+        known = self._fits.get(reader, {})
+        if not boot_id and len(known) == 1:
+            (boot_id,) = known
+        if reader == CONTROLLER_HOST:
+            there = ns
+        elif boot_id in known:
+            there = asked(ns, known[boot_id])
+        elif known and boot_id and boot_id not in self._fits.get(device, {}):
+            there = ns - self._offset(reader, boot_id, device)
+        else:  # the device's own records
+            return ns - self._offset(device, boot_id) if boot_id else ns
+        return there + self._drifted(device, there)
+
+    def _drifted(self, device: str, ns: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return by how much phases at times of the controller's clock are put too late by the drift
+        that one offset per boot leaves in them."""
+        fits = sorted(self._fits.get(device, {}).values(), key=lambda fit: fit.bursts[0].at_ns)
+        found = np.zeros(len(ns), np.int64)
+        for number, fit in enumerate(fits):
+            # A board's clock counts from its boot.
+            since = number == 0 or ns >= min(-round(fit.offset_ns), fit.bursts[0].at_ns)
+            late = np.rint(fit.offsets_ns_at(ns)).astype(np.int64) - middle_offset_ns(fit)
+            found = np.where(since, late, found)
+        return found
+
+    def _offset(self, host: str, boot_id: str, device: str = "") -> int:
+        """Return how far the clock of a host's boot is ahead; its record contexts may be among those of
+        `device`, whose meter it reads."""
+        known = self._fits.get(host, {})
+        if boot_id in known:
+            return middle_offset_ns(known[boot_id])
         # Both boots counted up while the same wall clock ran on: unix = device + unix_minus_device.
         walls = {
             context.boot_id: context.unix_minus_device_ns
-            for contexts in self._contexts_of(device).values()
+            for name in ({host, device} if device else {host})
+            for contexts in self._contexts_of(name).values()
             for _, context in contexts
             if abs(context.unix_minus_device_ns) <= MOST_WALL_NS
         }
-        for boot, offset_ns in reversed(list(known.items())):
+        for boot, fit in reversed(list(known.items())):
             if boot in walls and boot_id in walls:
-                return offset_ns + walls[boot] - walls[boot_id]
+                return middle_offset_ns(fit) + walls[boot] - walls[boot_id]
         return 0
+
+    def _readers_of(self, device: str) -> dict[str, str]:
+        """Spool -> the other host that read the device's meter and spooled it there."""
+        self._contexts_of(device)
+        return self._readers[device]
 
     def _contexts_of(self, device: str) -> dict[str, list[tuple[int, RecordContext]]]:
         """Spool -> (first seq, record context), ascending."""
         if device not in self._contexts:
             found: dict[str, list[tuple[int, RecordContext]]] = {}
+            readers: dict[str, str] = {}
             for spool, seq, payload in self._store.placed(device, RecordKind.EVENT):
                 event = AgentEvent.from_bytes(payload)
                 if event.kind == EventKind.RECORD_CONTEXT_BEGINS:
@@ -177,5 +218,8 @@ class OneClock:
                         found.setdefault(spool, []).append((seq, RecordContext.from_json(event.detail)))
                     except ConfigError:
                         continue
+                elif (meter := described([event])) is not None:
+                    readers[spool] = meter.remote_reader
+            self._readers[device] = readers
             self._contexts[device] = found
         return self._contexts[device]

@@ -85,9 +85,51 @@ def device_meter(
 ) -> DeviceMeter:
     """The meter that `events` describe, with its calibration from the experiment's [energy] section.
 
-    `nominal_s` overrules the period. A description that names unknown traits counts as none.
+    `nominal_s` overrules the period. A description that names unknown traits counts as none. Of several the
+    last counts, as unsure as the least sure of them: `in_turn` has each.
     """
-    description = described(events)
+    meters = [each for _, each in in_turn(device, events, section, nominal_s)]
+    meter = meters[-1] if meters else _meter_of(device, None, section, nominal_s)
+    known = [each.calibration for each in meters if each.calibration != meter.calibration]
+    if not known:
+        return meter
+    u_gain, u_offset_w = (
+        max(getattr(each, name) for each in (meter.calibration, *known)) for name in ("u_gain", "u_offset_w")
+    )
+    return replace(meter, calibration=replace(meter.calibration, u_gain=u_gain, u_offset_w=u_offset_w))
+
+
+def in_turn(
+    device: str, events: Sequence[AgentEvent], section: EnergySection, nominal_s: float | None = None
+) -> list[tuple[int, DeviceMeter]]:
+    """The meters that `events` describe, each with the time from which it is read, ascending."""
+    return [
+        (event.monotonic_ns, _meter_of(device, description, section, nominal_s))
+        for event in events
+        if (description := described([event])) is not None
+    ]
+
+
+def as_if_of(
+    samples: PowerSamples, meter: DeviceMeter, meters: Sequence[tuple[int, DeviceMeter]]
+) -> PowerSamples:
+    """The samples of `meters` in turn, in the watts that `meter` would have shown."""
+    own = meter.calibration
+    if all(
+        (each.calibration.gain, each.calibration.offset_w) == (own.gain, own.offset_w) for _, each in meters
+    ):
+        return samples
+    watts = samples.watts.copy()
+    turn = np.searchsorted([ns for ns, _ in meters], samples.ns, "right") - 1
+    for number, (_, each) in enumerate(meters):
+        which = np.maximum(turn, 0) == number
+        watts[which] = each.calibration.correct(watts[which]) * own.gain + own.offset_w
+    return PowerSamples(samples.ns, watts)
+
+
+def _meter_of(
+    device: str, description: MeterDescription | None, section: EnergySection, nominal_s: float | None
+) -> DeviceMeter:
     try:
         row = description.row if description is not None else TRAITS.load("smartpower2")
     except ConfigError:
@@ -113,12 +155,15 @@ def samples_of(
     board: BoardClock | None,
     reader: BoardClock | None,
     spans: Sequence[PhaseSpan] = (),
+    *,
+    laid: bool = False,
 ) -> UsableReadings:
     """The usable readings of a device whose timeline is `spans`.
 
     Lines of a meter with a clock are placed by it. Where another host reads the meter, its stamps are moved
     by the two hosts' clock fits ("controller" names the host of the controller, whose clock is the measure
-    of the others). Without a fit they stay and count as known to the limit of what is accepted at all.
+    of the others), unless they are `laid` on the clock of the phases already (`OneClock`). Without a fit they
+    stay and count as known to the limit of what is accepted at all.
     """
     usable = ((readings.flags & int(UNUSABLE)) == 0) & np.isfinite(readings.watts)
     ns = sample_stamps(readings.ns[usable], readings.meter_ms[usable])
@@ -127,7 +172,9 @@ def samples_of(
         u_clock_s = _RECTANGULAR * REFUSE_BOUND_NS * 1e-9
         own = _only_fit(board)
         other = _controller(ns) if board.reader == CONTROLLER_HOST else _only_fit(reader)
-        if own is not None and other is not None:
+        if laid:
+            u_clock_s = _RECTANGULAR * board.bound_ns * 1e-9
+        elif own is not None and other is not None:
             first, last = int(ns[0]), int(ns[-1])
             bound_ns = other.worst_bound_ns(first - round(other.offset_ns), last - round(other.offset_ns))
             ns = moved(ns, other, own)

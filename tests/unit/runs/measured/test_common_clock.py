@@ -9,11 +9,12 @@ import pytest
 from roambench.contract.events import EventKind
 from roambench.contract.phases import Phase, PhaseSpan
 from roambench.contract.records import AgentEvent, HostSample, Reading, RecordKind, phase_to_bytes
+from roambench.energy.clocks.clock_fit import ClockBurst, ClockFit
 from roambench.meters.traits import TRAITS
 from roambench.rounds.records import ClockProbed
 from roambench.runs.folder import RunFolder
 from roambench.runs.measured.accounts import account_run
-from roambench.runs.measured.common_clock import OneClock, boots_of, on_one_clock
+from roambench.runs.measured.common_clock import OneClock, middle_offset_ns, on_one_clock
 from roambench.spool.record_context import RecordContext
 from small_runs import a_run
 
@@ -144,10 +145,8 @@ def test_a_boot_that_nobody_probed_goes_by_the_boards_wall_clock(folder):
 
 def test_a_drifting_clock_is_taken_as_it_was_in_the_middle_so_that_durations_stay():
     record = [(probed(0, "b", at_s, ahead_s)) for at_s, ahead_s in ((0.0, 1.0), (1000.0, 1.04))]
-    from roambench.energy.clocks.clock_fit import ClockBurst
-
     bursts = [ClockBurst(r.at_ns, r.offset_ns, r.bound_ns, r.probes) for r in record]
-    assert boots_of({"b": bursts})["b"] == pytest.approx(1.02 * S, abs=10)
+    assert middle_offset_ns(ClockFit.of(bursts)) == pytest.approx(1.02 * S, abs=10)
 
 
 def test_stamps_of_fleets_with_one_clock_are_left_alone(folder):

@@ -144,6 +144,36 @@ def test_lines_with_the_meters_own_clock_are_placed_by_it(tmp_path: Path) -> Non
     assert (device.samples.ns[0] + 2 * S) / MS == pytest.approx(5.0, abs=0.5)
 
 
+@pytest.mark.parametrize("case", ["on for 30 days", "one false digit", "off for a while", "wrapped"])
+def test_a_count_that_leaves_the_hosts_time_moves_no_other_lines(tmp_path: Path, case: str) -> None:
+    """A meter restarts at 40 s; the count of one line is false; it is off from 20 s to 70 s, and its new
+    count when it says the next line is above the old."""
+    readings, hidden_s = [], (39.0, 40.0) if case == "on for 30 days" else (0.0, 0.0)
+    hidden_s = (20.0, 70.0) if case == "off for a while" else hidden_s
+    for k, line in enumerate(lines(0.1, clock=True)):
+        at_s, ms = line.monotonic_ns / S, line.meter_ms
+        if case == "on for 30 days":
+            ms += 30 * 86_400_000 if at_s < 40.0 else -139_000
+        elif case == "one false digit":
+            ms += 40_000_000 * (k == 1000)
+        elif case == "off for a while":
+            ms -= 40_000 * (at_s > 70.0)
+        else:
+            ms = (ms + 2**32 - 175_000) % 2**32
+        if not hidden_s[0] < at_s < hidden_s[1]:
+            readings.append(replace(line, meter_ms=ms))
+    description = MeterDescription("smartpower3-serial", "/dev/x", "smartpower3-100ms", nominal_s=0.1)
+    device = measured(tmp_path, readings, description)
+    arrived_s = np.array([line.monotonic_ns for line in readings]) / S
+    assert np.abs(device.samples.ns / S - arrived_s).max() < 0.05
+    dark_s = hidden_s[1] - hidden_s[0]
+    assert device.whole_run.gap_s == pytest.approx(dark_s, abs=0.3)
+    trained_j = 5.0 * (20.0 if case == "off for a while" else 30.0)
+    assert device.rows[1].gross_j == pytest.approx(trained_j, rel=0.01)
+    truth_j = 390.0 - (130.0 if case == "off for a while" else 2.0 * dark_s)
+    assert device.whole_run.joules == pytest.approx(truth_j, abs=2.0 * device.whole_run.u_joules)
+
+
 @pytest.mark.parametrize("key", ["pi-01", "CP2104-7"])
 def test_each_meter_has_its_own_calibration_by_device_or_serial(tmp_path: Path, key: str) -> None:
     description = MeterDescription("smartpower2-serial", "/dev/x", "smartpower2", serial="CP2104-7")
@@ -158,6 +188,37 @@ def test_each_meter_has_its_own_calibration_by_device_or_serial(tmp_path: Path, 
     assert device.meter.calibrated
     assert device.whole_run.joules == pytest.approx(390.0 / 1.25, rel=0.005)
     assert device.whole_run.budget.gain_j == pytest.approx(0.004 * 312.0, rel=0.01)
+
+
+def test_a_meter_that_is_exchanged_in_mid_run_leaves_the_other_its_own_calibration(tmp_path: Path) -> None:
+    """Meter A until 74.6 s, then B, which shows a quarter more: 390 J and 150 J all the same."""
+
+    def rows(serial: str, from_s: float, gain: float, to_s: float) -> list[tuple[RecordKind, bytes]]:
+        meter = MeterDescription("smartpower2-serial", "/dev/x", "smartpower2", serial=serial)
+        shown = [
+            Reading(line.monotonic_ns, 5.0, gain * line.amps, gain * line.watts)
+            for line in lines(1.0)
+            if from_s <= line.monotonic_ns / S < to_s
+        ]
+        event = (RecordKind.EVENT, meter.to_event(round(from_s * S)).to_bytes())
+        return [event, *((RecordKind.READING, line.to_bytes()) for line in shown)]
+
+    plain = {"offset_w": 0.0, "u_offset_w": 0.001}
+    meters = {"A": {"gain": 1.0, "u_gain": 0.004, **plain}, "B": {"gain": 1.25, "u_gain": 0.002, **plain}}
+    experiment = Experiment.model_validate({"seed": 1, "energy": {"meters": meters}})
+    with a_run(tmp_path / "run", "bench", ["pi-01"], experiment) as run:
+        records = [(RecordKind.PHASE, phase_to_bytes(span)) for span in SPANS]
+        records += [*rows("A", -3.0, 1.0, 74.6), *rows("B", 74.6, 1.25, 160.0)]
+        run.records.insert("pi-01", "s", [(seq, *row) for seq, row in enumerate(records)])
+        run.update(start_device_ns=0, end_device_ns=150 * S, state=RunState.FINISHED)
+        found = account_run(run, [])
+    assert found is not None
+    (device,) = found.devices
+    assert device.whole_run.joules == pytest.approx(390.0, rel=0.005)
+    assert device.rows[1].gross_j == pytest.approx(150.0, rel=0.005)
+    assert device.whole_run.budget.gain_j == pytest.approx(0.004 * 390.0, rel=0.01)  # the less sure of both
+    assert device.samples.watts == pytest.approx(np.where(device.samples.watts > 3.0, 5.0, 2.0))
+    assert device.reopened is not None
 
 
 def test_a_meter_is_the_same_by_serial_number_and_calibration_and_unknown_without_a_number() -> None:
