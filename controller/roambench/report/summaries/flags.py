@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
 
+from roambench.contract.phases import ACTIVE_PHASES
 from roambench.energy.account import Method
 from roambench.energy.idle.baseline import MIN_BASELINE_READINGS, IdleBaselines, NoBaselines
 from roambench.energy.rest_checks import EarlyCause
@@ -173,6 +174,17 @@ def _energy_flags(energy: EnergySummary) -> list[Flag]:
     }
     if holes and energy.whole_run.coverage >= COVERAGE_LIMIT:
         flags.append(Flag(f"boards covered less than {COVERAGE_LIMIT:.0%} (rule R4): {on(holes)}"))
+    thin = [
+        f"{row.phase.value} {row.gross.coverage:.1%}"
+        for row in energy.phases
+        if row.phase in ACTIVE_PHASES and 0.0 < row.gross.coverage < COVERAGE_LIMIT
+    ]
+    if thin and not holes and energy.whole_run.coverage >= COVERAGE_LIMIT:
+        flags.append(
+            Flag(
+                f"gaps fell into few phases, whose joules are too low by as much: coverage {', '.join(thin)}"
+            )
+        )
     silent = [
         board.device
         for board in energy.boards

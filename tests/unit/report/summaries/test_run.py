@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -15,6 +16,7 @@ from roambench.energy.comparison.transfer import ModelBasis
 from roambench.meters.traits import MeterDescription
 from roambench.report.report import report
 from roambench.report.summaries.evidence import read_runs
+from roambench.report.summaries.flags import _energy_flags
 from roambench.report.summaries.run import comparison_flags, improvements, summarise
 from roambench.rounds.records import (
     FleetEvent,
@@ -107,6 +109,20 @@ def test_a_stall_of_5_s_is_a_gap_that_holds_no_joules_and_raises_a_flag(hand_mad
     assert run.measured.truth is not None
     assert run.measured.truth.true_j == pytest.approx(376.0)  # over the same covered time
     assert any("coverage 94.0%: 12 board-seconds" in flag for flag in run.flags)
+
+
+def test_a_gap_in_the_only_upload_is_flagged_although_the_whole_run_is_covered(hand_made):
+    energy = summary_of(hand_made()).measured
+    assert energy is not None
+    assert not [flag for flag in _energy_flags(energy) if "gaps fell" in flag.sentence]
+    half = [
+        replace(row, gross=replace(row.gross, covered_s=0.5 * row.duration_s))
+        if row.phase is Phase.UPLOAD
+        else row
+        for row in energy.phases
+    ]
+    flags = [flag.sentence for flag in _energy_flags(replace(energy, phases=tuple(half)))]
+    assert "gaps fell into few phases, whose joules are too low by as much: coverage upload 50.0%" in flags
 
 
 def test_measured_and_modelled_communication_by_hand(hand_made):
