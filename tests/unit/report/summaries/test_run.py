@@ -116,7 +116,7 @@ def test_a_gap_in_the_only_upload_is_flagged_although_the_whole_run_is_covered(h
     assert energy is not None
     assert not [flag for flag in _energy_flags(energy) if "gaps fell" in flag.sentence]
     half = [
-        replace(row, gross=replace(row.gross, covered_s=0.5 * row.duration_s))
+        replace(row, gross=replace(row.gross, covered_s=row.duration_s / 2, gap_s=row.duration_s / 2))
         if row.phase is Phase.UPLOAD
         else row
         for row in energy.phases
