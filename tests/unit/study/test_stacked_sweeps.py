@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.timeout(300), pytest.mark.lengthy]
 STACKED = TINY.replace("steps = 6", "steps = 24").replace("agents = 4", "agents = 12") + (
     '[simulated]\nbackend = "stacked"\ndevice = "cpu"\nprecision = "float64"\n'
 )
-TIMES = ("wall_s", "began")
+TIMES = ("wall_s", "began", "ended")
 
 
 def models_in(out: Path) -> dict[str, dict[str, np.ndarray]]:

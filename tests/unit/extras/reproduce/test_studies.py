@@ -94,7 +94,7 @@ def test_kept_figures_that_cannot_be_renewed_are_told_before_anything_runs(tmp_p
     refused = reproduce("--verdicts", "kept")
     assert isinstance(refused.exception, ConfigError)
     ran, page = refused.exception.problems
-    assert ran == "kept/ran.csv: row 2: runs: expected how many runs, or nothing, got few"
+    assert ran == "kept/ran.csv: row 2: runs: expected how many runs, got few"
     assert page.startswith("kept/README.md: expected the lines <!-- verdicts")
     (tmp_path / "file").write_text("")
     refused = reproduce("--verdicts", "file")
