@@ -113,7 +113,11 @@ class ReadingColumns:
         for from_ns, to_ns in intervals:
             within = np.flatnonzero((self.ns > from_ns) & (self.ns < to_ns))
             out[within[1:-1]] = False
-        return replace(self, **{item.name: getattr(self, item.name)[out] for item in fields(self)})
+        return self.where(out)
+
+    def where(self, wanted: npt.NDArray[np.bool_]) -> Self:
+        """The wanted ones."""
+        return replace(self, **{item.name: getattr(self, item.name)[wanted] for item in fields(self)})
 
 
 def columns_of(table: npt.NDArray[Any]) -> ReadingColumns:

@@ -30,19 +30,13 @@ def sample_stamps(ns: Stamps, meter_ms: npt.NDArray[np.int64]) -> Stamps:
     Lines arrive late by different delays and never early: the straight line under all arrivals is the
     meter's clock in host time (late by the smallest delay there was). Where the count leaves the host's time
     by more than a crystal and the way of a line explain, either way, the meter restarted: it has a line of
-    its own from then on. A single false count, lines without a meter clock, or too few for a line, keep their
-    arrival.
+    its own from then on. A single false count that leaps, lines without a meter clock, or too few for a line,
+    keep their arrival.
     """
     stamps = ns.copy()
     known = np.flatnonzero(meter_ms != NO_METER_CLOCK)
+    known = known[~_lone(ns[known], meter_ms[known])]
     off = _leaps(ns[known], meter_ms[known])
-    lone = 1 + np.flatnonzero(off[:-1] & off[1:])
-    if len(lone):  # the count goes on behind it as if it had not been
-        before, after = known[lone - 1], known[lone + 1]
-        pairs = np.stack((before, after), axis=1).ravel()
-        lone = lone[~_leaps(ns[pairs], meter_ms[pairs])[::2]]
-        known = np.delete(known, lone)
-        off = _leaps(ns[known], meter_ms[known])
     if not len(known):
         return stamps
     ms = meter_ms[known[0]] + np.concatenate(([0], np.cumsum(_steps_ms(meter_ms[known]))))
@@ -52,14 +46,25 @@ def sample_stamps(ns: Stamps, meter_ms: npt.NDArray[np.int64]) -> Stamps:
     return stamps
 
 
-def _steps_ms(meter_ms: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """From each count to the next, the shorter way around the counter."""
-    return (np.diff(meter_ms) + _WRAP_MS // 2) % _WRAP_MS - _WRAP_MS // 2
+def _lone(ns: Stamps, meter_ms: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """Return which counts are false, shape (lines,): those beside a leap without which there is none."""
+    lone = np.zeros(len(ns), np.bool_)
+    if len(ns) > 2:
+        off, over = _leaps(ns, meter_ms), _leaps(ns, meter_ms, 2)
+        lone[1:-1] = off[1:] & ~over  # a count that is a little too high leaps back alone
+        lone[1:-1] |= off[:-1] & ~over & ~lone[:-2]
+    return lone
 
 
-def _leaps(ns: Stamps, meter_ms: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """Return between which lines a count goes back or leaves the host's time, shape (lines - 1,)."""
-    steps_ms, passed_s = _steps_ms(meter_ms), np.diff(ns) * 1e-9
+def _steps_ms(meter_ms: npt.NDArray[np.int64], by: int = 1) -> npt.NDArray[np.int64]:
+    """From each count to the one `by` lines behind it, the shorter way around the counter."""
+    return (meter_ms[by:] - meter_ms[:-by] + _WRAP_MS // 2) % _WRAP_MS - _WRAP_MS // 2
+
+
+def _leaps(ns: Stamps, meter_ms: npt.NDArray[np.int64], by: int = 1) -> npt.NDArray[np.bool_]:
+    """Return from which lines to those `by` behind them a count goes back or leaves the host's time, shape
+    (lines - by,)."""
+    steps_ms, passed_s = _steps_ms(meter_ms, by), (ns[by:] - ns[:-by]) * 1e-9
     allowed_s = LATENCY_S + _WORST_DRIFT * np.abs(passed_s)
     return np.asarray((steps_ms < 0) | (np.abs(passed_s - steps_ms * 1e-3) > allowed_s))
 

@@ -12,7 +12,7 @@ from roambench.contract.phases import ACTIVE_PHASES, Phase
 from roambench.systems.system import Candidates
 
 PerDevice = npt.NDArray[np.float64]
-_ROUNDING: Final = 1e-6
+_NONE: Final = 0.1  # of a training's joules
 _NAMES: Final = ("trainings", "trainings seen", "joules of training seen")
 
 
@@ -29,7 +29,9 @@ class TrainingCosts:
     the trainings that it ordered.
 
     A training costs the gross joules of trainings, transfers and coding; what a board draws between them is
-    none of it. It counts once its joules are seen, so that an order that failed counts as none.
+    none of it. Trainings count by the joules of training that were seen since the last look: one at first,
+    then as many as their mean so far goes into them, a tenth of one being none (an order that failed, or an
+    estimate that was revised), never more than were ordered.
     """
 
     def __init__(self, offered: Candidates) -> None:
@@ -39,10 +41,12 @@ class TrainingCosts:
             phases = offered.energy[device].phases
             joules = {phase: phases[phase].joules for phase in ACTIVE_PHASES if phase in phases}
             self._work_j[device] = sum(joules.values())
-            train_j = joules.get(Phase.TRAIN, 0.0)
-            if train_j > self._train_j[device] * (1.0 + _ROUNDING):
-                self._train_j[device] = train_j
-                self._counted[device] = min(self._counted[device] + 1.0, self.ordered[device])
+            more_j = joules.get(Phase.TRAIN, 0.0) - self._train_j[device]
+            mean_j = self._train_j[device] / self._counted[device] if self._counted[device] else more_j
+            if more_j > _NONE * mean_j:
+                more = max(1.0, np.rint(more_j / mean_j))
+                self._counted[device] = min(self._counted[device] + more, self.ordered[device])
+                self._train_j[device] += more_j
 
     def of(self, device: int, assumed_j: float) -> float:
         """The mean of the device's trainings; `assumed_j` before the first."""

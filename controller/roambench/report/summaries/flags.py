@@ -175,14 +175,15 @@ def _energy_flags(energy: EnergySummary) -> list[Flag]:
     if holes and energy.whole_run.coverage >= COVERAGE_LIMIT:
         flags.append(Flag(f"boards covered less than {COVERAGE_LIMIT:.0%} (rule R4): {on(holes)}"))
     thin = [
-        f"{row.phase.value} {row.gross.coverage:.1%}"
+        f"{1.0 - row.gross.coverage:.1%} of {row.phase.value}"
         for row in energy.phases
         if row.phase in ACTIVE_PHASES and 0.0 < row.gross.coverage < COVERAGE_LIMIT
     ]
     if thin and not holes and energy.whole_run.coverage >= COVERAGE_LIMIT:
         flags.append(
             Flag(
-                f"gaps fell into few phases, whose joules are too low by as much: coverage {', '.join(thin)}"
+                "look for what held lines up (a meter's cable, a reader that was busy or restarted): "
+                f"{', '.join(thin)} was not measured, and their joules are too low by as much"
             )
         )
     silent = [

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import pairwise
 from operator import itemgetter
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +38,9 @@ from roambench.runs.record_store import (
 )
 from roambench.runs.records import Records
 from roambench.spool.record_context import RecordContext
+
+#: In place of a stamp that is of no clock that is known.
+_NOWHERE: Final = int(np.iinfo(np.int64).min)
 
 
 def on_one_clock(folder: RunFolder, journal: Iterable[RoundRecord], store: Records) -> Records:
@@ -68,7 +71,7 @@ def middle_offset_ns(fit: ClockFit) -> int:
 
 
 class OneClock:
-    """`Records` of the controller's clock. A boot that was not probed goes by its host's wall clock.
+    """`Records` of the controller's clock. A board's boot that was not probed goes by its wall clock.
 
     What no clock at all is known of keeps its stamps. `fits` are the lines by host and boot.
     """
@@ -99,12 +102,13 @@ class OneClock:
         return self._store.counts(device)
 
     def readings(self, device: str) -> ReadingColumns:
-        """A device's readings, on the run's clock."""
+        """A device's readings, on the run's clock, without those of another host's boot that was not probed:
+        its wall clock may be wrong by any time."""
         moved = []
         for spool, table in self._store.spooled(device):
             columns = columns_of(table)
             ns = self._on_clock(columns.ns, device, spool, RecordKind.READING)
-            moved.append(replace(columns, ns=ns))
+            moved.append(replace(columns, ns=ns).where(ns != _NOWHERE))
         return in_time(moved)
 
     def host_table(self, device: str) -> npt.NDArray[Any]:
@@ -148,6 +152,9 @@ class OneClock:
             at = max(0, bisect_right(contexts, seq, key=itemgetter(0)) - 1)
             boot = contexts[at][1].boot_id if contexts else ""
             (ns,) = self._laid(np.array([event.monotonic_ns]), device, spool, boot).tolist()
+            if ns == _NOWHERE:
+                reader = self._readers_of(device)[spool]
+                ns = event.monotonic_ns - self._offset(reader, boot, device)
             moved.append(replace(event, monotonic_ns=ns))
         return sorted(moved, key=lambda event: event.monotonic_ns)
 
@@ -155,7 +162,7 @@ class OneClock:
         self, ns: npt.NDArray[np.int64], device: str, spool: str, boot_id: str
     ) -> npt.NDArray[np.int64]:
         """Stamps of a boot in a spool of the device's records (boot "": not known), on the run's clock as
-        its phases are."""
+        its phases are; `_NOWHERE` where another host made them in a boot that was not probed."""
         reader = self._readers_of(device).get(spool, "")
         known = self._fits.get(reader, {})
         if not boot_id and len(known) == 1:
@@ -164,8 +171,8 @@ class OneClock:
             there = ns
         elif boot_id in known:
             there = asked(ns, known[boot_id])
-        elif known and boot_id and boot_id not in self._fits.get(device, {}):
-            there = ns - self._offset(reader, boot_id, device)
+        elif known and boot_id not in self._fits.get(device, {}):
+            return np.full(len(ns), _NOWHERE)
         else:  # the device's own records
             return ns - self._offset(device, boot_id) if boot_id else ns
         return there + self._drifted(device, there)
@@ -191,7 +198,7 @@ class OneClock:
         # Both boots counted up while the same wall clock ran on: unix = device + unix_minus_device.
         walls = {
             context.boot_id: context.unix_minus_device_ns
-            for name in ({host, device} if device else {host})
+            for name in ((host, device) if device else (host,))
             for contexts in self._contexts_of(name).values()
             for _, context in contexts
             if abs(context.unix_minus_device_ns) <= MOST_WALL_NS

@@ -44,13 +44,17 @@ def test_a_training_costs_its_work_and_counts_once_its_joules_are_seen() -> None
     assert costs.ordered.tolist() == [3.0, 4.0, 2.0]
 
 
-def test_more_trainings_than_were_ordered_are_not_counted() -> None:
-    """Readings that come late raise the joules of a training that was counted."""
+def test_trainings_count_by_their_joules_however_they_come() -> None:
+    """Late readings raise what was counted, two arrive at once, an order fails as an estimate is revised."""
     memory: Memory = {}
-    for step, train_j in enumerate((0.0, 3.0, 6.0, 6.1)):
+    seen_j = (0.0, 3.0, 3.1, 9.2, 9.21, 9.21)
+    orders = (1, 0, 2, 1, 0, 0)
+    counted = []
+    for step, (train_j, ordered) in enumerate(zip(seen_j, orders, strict=True)):
         costs = TrainingCosts(offered(step, {0: spent(train=train_j)}, memory))
-        memory = costs.kept_with([0] if step == 0 else [])
-    assert costs.of(0, 40.0) == 6.1
+        counted.append(train_j / costs.of(0, 40.0) if train_j else 0.0)
+        memory = costs.kept_with([0] * bool(ordered)) | {"trainings": costs.ordered + max(0, ordered - 1)}
+    assert counted == pytest.approx([0.0, 1.0, 1.0, 3.0, 3.0, 3.0])
 
 
 def test_eafl_does_not_take_an_idle_board_for_a_dear_one() -> None:

@@ -144,7 +144,9 @@ def test_lines_with_the_meters_own_clock_are_placed_by_it(tmp_path: Path) -> Non
     assert (device.samples.ns[0] + 2 * S) / MS == pytest.approx(5.0, abs=0.5)
 
 
-@pytest.mark.parametrize("case", ["on for 30 days", "one false digit", "off for a while", "wrapped"])
+@pytest.mark.parametrize(
+    "case", ["on for 30 days", "one false digit", "a false digit of hundreds", "off for a while", "wrapped"]
+)
 def test_a_count_that_leaves_the_hosts_time_moves_no_other_lines(tmp_path: Path, case: str) -> None:
     """A meter restarts at 40 s; the count of one line is false; it is off from 20 s to 70 s, and its new
     count when it says the next line is above the old."""
@@ -156,6 +158,8 @@ def test_a_count_that_leaves_the_hosts_time_moves_no_other_lines(tmp_path: Path,
             ms += 30 * 86_400_000 if at_s < 40.0 else -139_000
         elif case == "one false digit":
             ms += 40_000_000 * (k == 1000)
+        elif case == "a false digit of hundreds":
+            ms += 900 * (k == 1000)
         elif case == "off for a while":
             ms -= 40_000 * (at_s > 70.0)
         else:

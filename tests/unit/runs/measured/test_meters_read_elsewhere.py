@@ -165,3 +165,24 @@ def test_joules_are_true_where_the_board_is_booted_in_mid_run(tmp_path: Path) ->
 def test_a_readers_records_without_contexts_are_of_the_one_boot_that_was_probed(tmp_path: Path) -> None:
     others = [Boot("r", -437.0, -50.0)]
     assert_true(accounted(tmp_path, "pi-02", [Boot("b", 3725.0, 50.0)], others, contexts=False))
+
+
+@pytest.mark.parametrize("contexts", [True, False])
+def test_readings_of_a_readers_boot_that_was_not_probed_are_a_gap(tmp_path: Path, contexts: bool) -> None:
+    """It boots twice between two bursts of probes; its wall clock is 20 s wrong in between. Without record
+    contexts it is not known which of its lines are of which boot."""
+    since_s, again_s = END_S - 480.0, END_S - 100.0
+    others = [
+        Boot("r1", 9000.0, 50.0),
+        Boot("r2", -since_s, 50.0, since_s, wall_wrong_s=20.0),
+        Boot("r3", -again_s, 50.0, again_s),
+    ]
+    device = accounted(tmp_path, "pi-02", [Boot("b", 400.0, 50.0)], others, contexts=contexts)
+    whole = device.whole_run
+    assert whole.gap_s == pytest.approx(again_s - since_s if contexts else END_S, abs=3.0)
+    rows = [row for row in device.rows if row.phase is Phase.TRAIN]
+    seen = [row for row in rows if row.covered_s > 0.999 * row.duration_s]
+    assert len(seen) == (8 if contexts else 0)
+    caused_j = len(seen) * TRAIN_S * (TRAIN_W - IDLE_W)
+    assert sum(row.net_j for row in seen) == pytest.approx(caused_j, rel=0.006)
+    assert all(row.gross_j == 0.0 for row in rows if not row.covered_s)
