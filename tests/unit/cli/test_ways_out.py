@@ -78,3 +78,39 @@ def test_fleets_are_completed_in_a_shell(tmp_path: Path, monkeypatch: pytest.Mon
     ]
     ran = subprocess.run(command, env=os.environ | words, capture_output=True, text=True, check=False)
     assert ran.stdout.split() == ["local", "simulated", "rehearsal", "bench:"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["trace", "import", "csv", "s.csv", "-o", "s.csv"],
+        ["trace", "import", "csv", "s.csv", "-o", "./s.csv"],
+        ["trace", "import", "csv", "folder", "-o", "folder/t.csv"],
+        ["trace", "import", "csv", "s.csv", "--ap-source", "aps.csv", "-o", "aps.csv"],
+        ["trace", "export", "t.parquet", "-o", "t.parquet", "--format", "csv"],
+        ["trace", "plot", "plots/trace.html", "-o", "plots"],
+        ["data", "show", "m.toml", "-o", "m.toml"],
+        ["run", "m.toml", "--fleet", "simulated", "-o", "m.toml"],
+        ["calibrate", "m.toml", "-o", "m.toml"],
+        ["calibrate", "m.toml", "-o", "l.json", "--page", "m.toml"],
+    ],
+    ids=" ".join,
+)
+def test_a_file_that_a_command_reads_is_no_output_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "m.toml").write_text(TINY)
+    rows = "".join(f"d,{3600 * at},52.5,13.4\n" for at in range(3))
+    (tmp_path / "s.csv").write_text(f"device,time,lat,lon\n{rows}")
+    (tmp_path / "aps.csv").write_text("ap,lat,lon\na,52.5,13.4\n")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "t.csv").write_bytes((tmp_path / "s.csv").read_bytes())
+    assert roambench("trace", "import", "csv", "s.csv", "-o", "t.parquet") == 0
+    (tmp_path / "plots").mkdir()
+    (tmp_path / "plots" / "trace.html").write_bytes((tmp_path / "t.parquet").read_bytes())
+    files = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    capsys.readouterr()
+    assert roambench(*words) == 2
+    assert "expected another file than those that the command reads" in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == files

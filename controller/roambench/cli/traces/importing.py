@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roambench.cli.common_options import JsonOption
+from roambench.cli.common_options import JsonOption, keep_inputs
 from roambench.cli.traces import import_texts as texts
 from roambench.cli.traces.options import SeedOption, written
 from roambench.contract.errors import ConfigError, TraceError
@@ -225,6 +225,7 @@ def import_(
         ap_hosts=hosts,
         globe=globe,
     )
+    keep_inputs(output, *paths, aps_file, ending=".parquet")
     found = import_trace(reader, [Path(path) for path in paths], recipe, options, aps_file, ap_map)
     _print_rows(found, strict)
     _print_times(found, time_zone or ("UTC" if utc_offset_h is None else ""))
