@@ -19,7 +19,7 @@ from roambench.mobility.readers.condensing import MORE_OF_A_STEP, OUTSIDE, Area,
 from roambench.mobility.readers.fixes import Fixes, Stations, rows_of, with_used_ids
 from roambench.mobility.readers.opening import SourceOptions, TraceFile, read_files
 from roambench.mobility.readers.stations import read_stations
-from roambench.mobility.recipe import Recipe, box_of, build_trace
+from roambench.mobility.recipe import Recipe, box_around, box_of, build_trace
 from roambench.mobility.trace import FloatColumn, Trace
 
 _HELD: Final = 1_000_000
@@ -151,7 +151,7 @@ class _Condensing:
         return condensed(fixes, area, recipe.step_s, recipe.reduce, recipe.origin_s)
 
     def box(self) -> Box:
-        return Box.square(self._latitudes.median(), self._longitudes.median())
+        return box_around(self._latitudes.median(), self._longitudes.median())
 
 
 @dataclass(frozen=True, slots=True)

@@ -228,10 +228,18 @@ def _require_fitting(fixes: Fixes, recipe: Recipe) -> None:
         raise TraceError("metric degrees: the source has no places; name the access points with a file")
 
 
+def box_around(latitude: float, longitude: float) -> Box:
+    """The box of 17.5 km around the median fix."""
+    try:
+        return Box.square(latitude, longitude)
+    except TraceError as error:
+        raise TraceError(f"{error}; it is the median fix: give another with --box") from None
+
+
 def box_of(fixes: Fixes) -> Box | PlaneBox:
     """The box of fixes for which none is given: 17.5 km around the median, or a plane's whole extent."""
     if not fixes.plane:
-        return Box.square(float(np.median(fixes.latitude)), float(np.median(fixes.longitude)))
+        return box_around(float(np.median(fixes.latitude)), float(np.median(fixes.longitude)))
     stations = fixes.stations or Stations((), np.empty(0), np.empty(0))
     x_m, y_m = (
         np.concatenate(columns)

@@ -32,7 +32,7 @@ POSITIONS: Final[Mapping[str, tuple[str, ...]]] = {
 #: Fields that may be sums, and a column of one with its factor.
 _AXES: Final = ("lat", "lon", "x", "y")
 _SUMS: Final = ("time", *_AXES)
-_PRODUCT: Final = re.compile(r"(.+?)\s*\*\s*(-?\d+(?:\.\d+)?)")
+_PRODUCT: Final = re.compile(r"(.+?)\s*\*\s*(-?\d+(?:\.\d+)?(?:[eE]-?\d+)?)")
 #: A number of the points in a cell, from 0, and a time of points that follow each other.
 _OF_POINT: Final = re.compile(r"(.+)\[([0-3])\]")
 _PER_POINT: Final = re.compile(r"(.+?)\s*\+\s*@point\s*\*\s*(\d+(?:\.\d+)?)")
