@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
 
 from roambench.cli.bench_choice import completing
+from roambench.cli.common_options import keep_inputs
 from roambench.cli.main import main
 from roambench.contract.errors import ConfigError
 from roambench.learning.datasets.catalogue import require_files
+from roambench.runs.crates import unpacked
 from tiny_experiment import TINY
 
 
@@ -114,3 +117,18 @@ def test_a_file_that_a_command_reads_is_no_output_of_it(
     assert roambench(*words) == 2
     assert "expected another file than those that the command reads" in capsys.readouterr().err
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == files
+
+
+def test_a_crate_and_the_records_of_a_run_are_no_output_of_a_report(tmp_path: Path) -> None:
+    packed, run = tmp_path / "crate.zip", tmp_path / "run"
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("runs/a/run.json", "{}")
+    run.mkdir()
+    for name in ("events.sqlite", "report.html"):
+        (run / name).write_text("")
+    inputs = (unpacked(packed) / "runs" / "a", run)
+    for refused in (packed, run / "events.sqlite"):
+        with pytest.raises(ConfigError, match="expected another file than those that the command reads"):
+            keep_inputs(refused, *inputs)
+    for written in (run / "report.html", tmp_path / "new.html", None):
+        keep_inputs(written, *inputs)
