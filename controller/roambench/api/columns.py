@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.csv as pc
 
 from roambench.contract.counts import count
+from roambench.report.latex import latex_text
 
 if TYPE_CHECKING:
     import pandas
@@ -23,12 +24,6 @@ if TYPE_CHECKING:
 
 _ALWAYS: Final = ("unit", "description")  # of every field's metadata
 _SHOWN: Final = 20  # rows in a notebook
-_SPECIAL: Final = {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
-}
 
 
 class Columns:
@@ -169,7 +164,7 @@ def _is_numeric(kind: pa.DataType) -> bool:
 
 def _head(name: str, unit: str) -> str:
     plain = re.sub(r"_(j|w|s|ns|m|bytes|mbit_s)$", "", name) if unit else name
-    return _escaped(plain.replace("_", " ")) + (f" / {_escaped(unit)}" if unit else "")
+    return latex_text(plain.replace("_", " ")) + (f" / {latex_text(unit)}" if unit else "")
 
 
 def _cell(value: Any, u: Any) -> str:
@@ -180,17 +175,13 @@ def _cell(value: Any, u: Any) -> str:
     if isinstance(value, int):
         return rf"\num{{{value}}}"
     if not isinstance(value, float):
-        return _escaped(str(value))
+        return latex_text(str(value))
     if not math.isfinite(value):
         return "--"
     if isinstance(u, float) and math.isfinite(u) and u > 0.0:
         places = max(0, 1 - math.floor(math.log10(2.0 * u)))
         return rf"\num{{{value:.{places}f} \pm {2.0 * u:.{places}f}}}"
     return rf"\num{{{value:.6g}}}"
-
-
-def _escaped(text: str) -> str:
-    return "".join(_SPECIAL.get(sign, sign) for sign in text)
 
 
 def _short(cell: Any) -> str:

@@ -12,7 +12,7 @@ from roambench.cli.bench_choice import (
     BenchChecks,
     FleetOption,
 )
-from roambench.cli.common_options import JsonOption, WaitOption, takes_options, with_sudo
+from roambench.cli.common_options import JsonOption, WaitOption, keep_inputs, takes_options, with_sudo
 from roambench.cli.run import SetOption
 from roambench.contract.errors import ConfigError
 from roambench.runner.bench_options import BenchOptions
@@ -82,6 +82,8 @@ def calibrate(
     """
     from roambench.runner.screen import in_any_case, progress_screen, say
 
+    keep_inputs(out, file, ending=".json")
+    keep_inputs(html, file, option="--page")
     console = progress_screen(stderr=as_json)
     if file.is_dir():
         folder = file

@@ -27,6 +27,28 @@ RunsArgument = Annotated[
         help="Run folders; of a group, latest, a sweep or a crate all its runs.",
     ),
 ]
+
+
+def keep_inputs(
+    output: Path | None, *inputs: Path | str | None, option: str = "-o", ending: str = ".html"
+) -> None:
+    """ConfigError where the command would write over a file that it reads: one of `inputs`, or in a folder
+    among them a file without the `ending` of what it writes. What is no path names no file."""
+    from roambench.contract.errors import ConfigError
+    from roambench.runs.crates import source_of
+
+    if output is None or not output.exists():
+        return
+    for path in (source_of(Path(each)) for each in inputs if each):
+        if not path.exists():
+            continue
+        within = path.is_dir() and path.resolve() in output.resolve().parents
+        if path.samefile(output) or (within and output.is_file() and output.suffix.lower() != ending):
+            where = f"is a file of {path}" if within else "is the same file"
+            expected = "expected another file than those that the command reads"
+            raise ConfigError([f"{option} {output}: {where}, {expected}"])
+
+
 ONLY_HELP: Final = (
     "Only these hosts of a bench: names, tags, patterns (pi-0*), a list with commas; !pi-03 leaves one out."
 )

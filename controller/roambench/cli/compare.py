@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roambench.cli.common_options import JsonOption, RunsArgument
+from roambench.cli.common_options import JsonOption, RunsArgument, keep_inputs
 from roambench.runner.readings_source import (
     InfluxDbOption,
     InfluxTokenFileOption,
@@ -53,6 +53,7 @@ def compare(
     from roambench.report.report import write_text
     from roambench.runner.screen import print_json, say, screen
 
+    keep_inputs(html, *runs, link_model)
     source = open_records(readings, influx_url, influx_db, influx_token_file)
     made = compare_runs(runs, None if link_model is None else _model(link_model), source)
     if html is not None:

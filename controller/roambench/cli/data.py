@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from roambench.cli.common_options import JsonOption
+from roambench.cli.common_options import JsonOption, keep_inputs
 from roambench.cli.run import SetOption
 from roambench.contract.errors import DataError
 
@@ -83,6 +83,7 @@ def show(
     from roambench.runner.screen import print_json, say, screen
 
     experiment = load_experiment(file, list(set_ or []))
+    keep_inputs(html, file, experiment.trace.file)
 
     from roambench.cli import data_tables
     from roambench.contract.whole_file import write_whole

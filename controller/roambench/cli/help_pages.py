@@ -20,6 +20,7 @@ _CLICKS_KINDS: Final = {
     "file": Path,
     "directory": Path,
 }
+_IN_BRACKETS: Final = re.compile(r"^\[([^]]*)\]$")
 _SECONDS: Final = re.compile(r"_s$|^seconds$|^timeout$")
 
 
@@ -36,7 +37,7 @@ def with_help_page(command: Any) -> None:
             each.metavar = _value(each) if each.metavar is None else each.metavar
         else:
             choices = "" if each.metavar else _choices(each)
-            each.metavar = (each.metavar or each.name.upper()).strip("[]").removesuffix("...")
+            each.metavar = _IN_BRACKETS.sub(r"\1", each.metavar or each.name.upper()).removesuffix("...")
             each.display_type_rich = partial(_beside, choices)
     command.make_context = _in_own_words(command.make_context)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roambench.cli.common_options import JsonOption, RunsArgument
+from roambench.cli.common_options import JsonOption, RunsArgument, keep_inputs
 from roambench.contract.errors import RunError
 from roambench.runner.readings_source import (
     InfluxDbOption,
@@ -55,6 +55,7 @@ def report(
     """
     from roambench.runner.screen import screen
 
+    keep_inputs(html, *runs)
     source = open_records(readings, influx_url, influx_db, influx_token_file)
     show(runs, html=html, as_json=as_json, console=screen(stderr=as_json), source=source, full=full)
 

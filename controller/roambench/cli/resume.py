@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from roambench.cli.common_options import JsonOption, WaitOption
+from roambench.cli.common_options import JsonOption, WaitOption, keep_inputs
 from roambench.cli.report import FullOption, show
 from roambench.contract.errors import ConfigError, RoambenchError, RunError
 from roambench.study.command_process import fork_trainings
@@ -70,6 +70,7 @@ def resume(
         roambench resume runs/demo
         roambench resume runs/grid --wait 3600
     """
+    keep_inputs(html, run)
     if unit:
         typer.echo(_unit(run), nl=False)
         return

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from roambench.cli.bench_choice import HostChoice, fleet_option
-from roambench.cli.common_options import JsonOption, WaitOption, takes_options
+from roambench.cli.common_options import JsonOption, WaitOption, keep_inputs, takes_options
 from roambench.cli.report import FullOption, show
 from roambench.contract.errors import RunError
 from roambench.study.command_process import fork_trainings
@@ -99,6 +99,7 @@ def run(
     fleet = fleet or "local"
     source = file if before is None else before.written
     experiment = load_experiment(source, set_ or (), trace_file=trace, more=more)
+    keep_inputs(html, file, experiment.trace.file)
 
     from roambench.runner.screen import RUN_PHASES, in_any_case, phase, print_json, progress_screen, say
 

@@ -19,7 +19,7 @@ from roambench.mobility.readers.condensing import MORE_OF_A_STEP, OUTSIDE, Area,
 from roambench.mobility.readers.fixes import Fixes, Stations, rows_of, with_used_ids
 from roambench.mobility.readers.opening import SourceOptions, TraceFile, read_files
 from roambench.mobility.readers.stations import read_stations
-from roambench.mobility.recipe import Recipe, build_trace
+from roambench.mobility.recipe import Recipe, box_around, box_of, build_trace
 from roambench.mobility.trace import FloatColumn, Trace
 
 _HELD: Final = 1_000_000
@@ -45,7 +45,7 @@ class Imported:
     used: int
     sources: tuple[TraceFile, ...]
     chosen_box: Box | None  # around the median fix, where the user gave none
-    aps_outside: int  # of the access points that a file lists
+    aps_outside: int  # of the access points that a file or the source lists
     time_doubts: Mapping[str, int]  # rows by what is doubtful about their times: see `readers.zones`
 
 
@@ -67,19 +67,23 @@ def import_trace(
     options = replace(options or SourceOptions(), time_doubts=Counter())
     if aps_file is not None and row.takes_aps:
         options, paths, aps_file = replace(options, ap_columns=ap_columns or {}), [*paths, aps_file], None
+    given_box = recipe.box
     condensing = _Condensing(recipe)
-    fixes, sources = read_files(row, paths, options, step_s=recipe.step_s, condense=condensing)
+    steps = {"step_s": recipe.step_s, "origin_s": recipe.origin_s}
+    fixes, sources = read_files(row, paths, options, **steps, condense=condensing)
     if condensing.needs_box:
         recipe = replace(recipe, box=condensing.box())
         options.time_doubts.clear()
-        fixes, sources = read_files(row, paths, options, step_s=recipe.step_s, condense=_Condensing(recipe))
+        fixes, sources = read_files(row, paths, options, **steps, condense=_Condensing(recipe))
     described = [asdict(source) for source in sources]
-    stations = None
     if aps_file is not None:
         stations, source = read_stations(aps_file, plane=fixes.plane, columns=ap_columns)
         fixes = replace(fixes, stations=_only_these(fixes, stations))
         described.append({**asdict(source), "holds": "access points"})
+    if recipe.box is None and len(fixes.device) and not fixes.plane:
+        recipe = replace(recipe, box=box_of(fixes))
     trace = build_trace(fixes, recipe, described)
+    named = fixes.stations if recipe.ap_source in ("auto", "stations") else None
     coordinates = "synthetic" if fixes.synthetic else "metres" if fixes.plane else "degrees"
     provenance = {**trace.provenance, "reader": reader, "coordinates": coordinates, "reading": counts(fixes)}
     local_h = row.utc_offset_h if options.utc_offset_h is None else options.utc_offset_h
@@ -102,8 +106,8 @@ def import_trace(
         {} if sampled is None else {reason: count for reason, count in later.items() if count},
         len(fixes.device) - sum(later.values()),
         sources,
-        recipe.box if condensing.needs_box and isinstance(recipe.box, Box) else None,
-        len(stations.ids) - len(trace.ap_names) if stations is not None else 0,
+        recipe.box if given_box is None and isinstance(recipe.box, Box) else None,
+        0 if named is None else len(named.ids) - len(trace.ap_names),
         options.time_doubts,
     )
 
@@ -144,10 +148,10 @@ class _Condensing:
         if recipe.box is not None and isinstance(recipe.box, PlaneBox) != fixes.plane:
             return fixes  # the recipe will refuse them
         area: Area = recipe.box or _EVERYWHERE
-        return condensed(fixes, area, recipe.step_s, recipe.reduce)
+        return condensed(fixes, area, recipe.step_s, recipe.reduce, recipe.origin_s)
 
     def box(self) -> Box:
-        return Box.square(self._latitudes.median(), self._longitudes.median())
+        return box_around(self._latitudes.median(), self._longitudes.median())
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,10 @@ class Box:
 
     def __post_init__(self) -> None:
         if not (-85.0 <= self.latitude <= 85.0 and -180.0 <= self.longitude <= 180.0):
-            raise TraceError(f"box centre {self.latitude}, {self.longitude}: expected latitude, longitude")
+            raise TraceError(
+                f"box centre {self.latitude}, {self.longitude}: expected a latitude within 85 degrees and a "
+                "longitude within 180"
+            )
         for side_m in (self.width_m, self.height_m):
             if not 0.0 < side_m <= MAX_SIDE_M:
                 raise TraceError(

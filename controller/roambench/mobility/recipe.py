@@ -62,6 +62,9 @@ class Recipe:
     100, or all where there are fewer), unless `ap_source` is `places` (every place is one) or `stations`
     (those that the source or the user names; the default where there are any).
 
+    A `start_utc_s` that is given is the first second of step 0 exactly; one that is found begins a step of
+    those that count from 1970.
+
     `metric` degrees and `ap_draw` mohawk do as the authors' code does: distances in raw degrees
     (`Box.in_degrees`), and the draw of `selection.draw_places`, from the places in the order of their list
     where the source has one, else by id. Ids that are all numbers go by value; `ap_draw` pcg64_text sorts
@@ -118,6 +121,11 @@ class Recipe:
             problems.append(f"seed is {self.seed}, expected 0 or more")
         if problems:
             raise ConfigError(problems)
+
+    @property
+    def origin_s(self) -> int:
+        """Seconds from those steps to its own."""
+        return (self.start_utc_s or 0) % self.step_s
 
 
 def build_trace(fixes: Fixes, recipe: Recipe, sources: Sequence[Mapping[str, object]] = ()) -> Trace:
@@ -220,10 +228,18 @@ def _require_fitting(fixes: Fixes, recipe: Recipe) -> None:
         raise TraceError("metric degrees: the source has no places; name the access points with a file")
 
 
+def box_around(latitude: float, longitude: float) -> Box:
+    """The box of 17.5 km around the median fix."""
+    try:
+        return Box.square(latitude, longitude)
+    except TraceError as error:
+        raise TraceError(f"{error}; it is the median fix: give another with --box") from None
+
+
 def box_of(fixes: Fixes) -> Box | PlaneBox:
     """The box of fixes for which none is given: 17.5 km around the median, or a plane's whole extent."""
     if not fixes.plane:
-        return Box.square(float(np.median(fixes.latitude)), float(np.median(fixes.longitude)))
+        return box_around(float(np.median(fixes.latitude)), float(np.median(fixes.longitude)))
     stations = fixes.stations or Stations((), np.empty(0), np.empty(0))
     x_m, y_m = (
         np.concatenate(columns)
@@ -240,12 +256,12 @@ def _with_window(recipe: Recipe, fixes: Fixes, rows: Indices) -> tuple[Recipe, i
         window = recipe.steps or _MONTH
         if start_utc_s is None:
             start_utc_s = _densest_start(fixes, rows, recipe.step_s, window)
-        start_utc_s -= start_utc_s % recipe.step_s
+            start_utc_s -= start_utc_s % recipe.step_s
         to_the_end = max(1, (last - start_utc_s) // recipe.step_s + 1)
         return replace(recipe, steps=recipe.steps or min(window, to_the_end)), start_utc_s
     if start_utc_s is None:
         start_utc_s = 0 if first <= 0 <= last else first
-    start_utc_s -= start_utc_s % recipe.step_s
+        start_utc_s -= start_utc_s % recipe.step_s
     steps = recipe.steps or max(1, (last - start_utc_s) // recipe.step_s + 1)
     if steps > MAX_STEPS:
         raise TraceError(

@@ -50,6 +50,11 @@ def named(values: Mapping[str, Any], keys: Sequence[str]) -> str:
     return " ".join(words)
 
 
+def folder_name(name: str) -> str:
+    """The name as one part of a path: without what separates folders, or a crate as a zip may not have."""
+    return "".join("-" if sign in "/\\" or not sign.isprintable() else sign for sign in name)
+
+
 def sweep_of(run: Path) -> Path | None:
     """The folder of the sweep or the comparison whose point this run is; None for another run."""
     parts = run.resolve().parents

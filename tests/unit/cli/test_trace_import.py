@@ -108,13 +108,14 @@ def test_hosts_that_are_access_points_are_given_as_ranges(
 
 def test_all_mistakes_come_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ("csv", "--ap-hosts", "9-1", "--ap-source", tmp_path / "no.csv", "--reduce", "mean")
-    command += ("--utc-offset-h", "nan")
+    command += ("--utc-offset-h", "nan", "--top", "-1")
     assert roambench(*command) == 2
     assert capsys.readouterr().err.splitlines() == [
         "roambench: PATH: missing, the files or directories to import",
         "roambench: -o: missing, the trace file to write",
         "roambench: --ap-hosts 9-1: expected a host or a range of hosts, for example 0-9",
         f"roambench: --ap-source {tmp_path}/no.csv: expected draw, places, stations or a file that exists",
+        "roambench: --top is -1, expected at least 1",
         "roambench: --reduce is 'mean', expected one of first, last, mode",
         "roambench: --utc-offset-h nan: expected hours, -24 to 24",
     ]
@@ -433,6 +434,16 @@ def test_names_of_held_out_data_sets_are_usual_ones(
         (
             "a,1050000000000,40,-74",
             "'1050000000000' is not a time in seconds; are these milliseconds (--time-format unix_ms)?",
+        ),
+        (
+            "a,1588291200000000,40,-74",
+            "'1588291200000000' is not a time in seconds; are these microseconds "
+            "(--columns time=COLUMN*1e-6)?",
+        ),
+        (
+            "a,1588291200000000000,40,-74",
+            "'1588291200000000000' is not a time in seconds; are these nanoseconds "
+            "(--columns time=COLUMN*1e-9)?",
         ),
         (
             "a,01/05/2020 10:00,40,-74",

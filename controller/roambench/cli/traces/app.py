@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roambench.cli.common_options import JsonOption
+from roambench.cli.common_options import JsonOption, keep_inputs
 from roambench.cli.traces.importing import import_
 from roambench.cli.traces.options import OutOption, SeedOption, written
 from roambench.contract.counts import count
@@ -118,13 +118,14 @@ def plot(
     from roambench.report.traces.page import trace_page
     from roambench.report.traces.pictures import browser, write_pictures
 
+    target = output / "trace.html"
+    keep_inputs(target, file)
     if png:
         browser()
     trace = read_trace(file)
     found = trace_statistics(trace, seed=seed)
     figures = trace_figures(trace, seed)
     page = trace_page(file.stem, trace, found, figures, content_hash(trace))
-    target = output / "trace.html"
     try:
         output.mkdir(parents=True, exist_ok=True)
         write_whole(target, page, synced=False)
@@ -166,6 +167,7 @@ def export(
     from roambench.mobility.files import read_trace
     from roambench.mobility.trace import MADE_UP
 
+    keep_inputs(output, file)
     trace = read_trace(file)
     done = export_trace(trace, output, form.value, None if absent is None else absent.value)
     for note in (*([MADE_UP] if trace.made_up else []), *done.notes):

@@ -134,5 +134,6 @@ def policies(problems: list[str], **given: str | int | None) -> dict[str, Any]:
         Recipe(**known)
     except ConfigError as error:
         sentence = (problem.partition(" ") for problem in error.problems)
-        problems += [f"--{name.replace('_', '-')} {rest}" for name, _, rest in sentence]
+        options = {"devices": "top"}
+        problems += [f"--{options.get(name, name).replace('_', '-')} {rest}" for name, _, rest in sentence]
     return known

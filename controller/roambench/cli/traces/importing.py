@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roambench.cli.common_options import JsonOption
+from roambench.cli.common_options import JsonOption, keep_inputs
 from roambench.cli.traces import import_texts as texts
 from roambench.cli.traces.options import SeedOption, written
 from roambench.contract.errors import ConfigError, TraceError
@@ -21,6 +21,7 @@ _HARDLY_ANYBODY_DEG = 70.0  # north of the last towns, and Antarctica
 
 
 def import_(
+    context: typer.Context,
     arguments: Annotated[
         list[str],
         typer.Argument(
@@ -165,55 +166,67 @@ def import_(
 
     problems: list[str] = []
     column_map = texts.column_map(columns, problems)
-    if detect:
-        if problems:
-            raise ConfigError(problems)
-        named = len(arguments) > 1 and not _reader_problems(arguments[0], arguments[1:])
-        paths = arguments[1:] if named and not Path(arguments[0]).exists() else arguments
-        reader, paths, ap_list = _detected([Path(path) for path in paths], column_map, output, time_format)
-        if ap_list is not None and ap_source == "auto":
-            ap_source = str(ap_list)
-        if output is None or not reader:
-            return
-    else:
+    reader, paths = "", arguments
+    if not detect:
         reader, paths = arguments[0], arguments[1:]
-    problems = [*_reader_problems(reader, paths), *problems]
+        problems = [*_reader_problems(reader, paths), *problems]
+        if output is None:
+            problems.append("-o: missing, the trace file to write")
+    elif len(arguments) > 1 and not _reader_problems(arguments[0], arguments[1:]):
+        paths = arguments if Path(arguments[0]).exists() else arguments[1:]
     ap_map = texts.column_map(ap_columns, problems, "--ap-columns")
-    if output is None:
-        problems.append("-o: missing, the trace file to write")
     area = texts.area(box, box_corners, problems)
     start_utc_s = texts.utc_s(from_, time_zone, problems)
     hosts = texts.hosts(ap_hosts, problems)
     source, aps_file = texts.ap_source(ap_source, problems)
-    if ap_map and aps_file is None:
-        problems.append("--ap-columns: expected --ap-source FILE beside it")
     policies = texts.policies(
         problems,
         steps=steps,
         step_s=step_s,
         aps=aps,
+        devices=top or None,
         reduce=reduce,
         presence=presence,
         outage=outage,
         metric=metric,
         ap_draw=ap_draw,
     )
-    if utc_offset_h is not None and not -24.0 <= utc_offset_h <= 24.0:
+    offset_is_wrong = utc_offset_h is not None and not -24.0 <= utc_offset_h <= 24.0
+    if offset_is_wrong:
         problems.append(f"--utc-offset-h {utc_offset_h}: expected hours, -24 to 24")
-    elif utc_offset_h is not None:
-        problems += _offset_problems(reader)
     if time_zone and utc_offset_h is not None:
         problems.append("--time-zone: not together with --utc-offset-h")
+    more = ""
+    if detect:
+        if problems:
+            raise ConfigError(problems)
+        more = _given(context, "detect", "output", "columns", "time_format", "ap_source")
+        reader, paths, ap_list = _detected(
+            [Path(path) for path in paths], column_map, output, time_format, more
+        )
+        if not reader:
+            return
+        if ap_list is not None and ap_source == "auto":
+            source, aps_file = texts.ap_source(str(ap_list), problems)
+    if ap_map and aps_file is None:
+        problems.append("--ap-columns: expected --ap-source FILE beside it")
+    problems += [] if utc_offset_h is None or offset_is_wrong else _offset_problems(reader)
     tables = {"--columns": columns, "--time-zone": time_zone}
     tables["--time-format"] = "" if time_format == "auto" else time_format
     problems += _column_problems(reader, [option for option, given in tables.items() if given])
-    if problems or output is None:
+    if problems:
         raise ConfigError(problems)
+    if output is None:
+        shown = {name: tables[name] for name in ("--columns", "--time-format")}
+        shown["--ap-source"] = str(aps_file or ("" if ap_source == "auto" else ap_source))
+        words = [word for name, value in shown.items() if value for word in (name, value)]
+        command = ["roambench", "trace", "import", reader, *paths, "-o", "t.parquet", *words]
+        typer.echo(f"{shlex.join(command)}{more}")
+        return
     recipe = Recipe(
         box=area,
         start_utc_s=start_utc_s,
         **policies,
-        devices=top or None,
         seed=seed,
         ap_source=source,
     )
@@ -225,6 +238,7 @@ def import_(
         ap_hosts=hosts,
         globe=globe,
     )
+    keep_inputs(output, *paths, aps_file, ending=".parquet")
     found = import_trace(reader, [Path(path) for path in paths], recipe, options, aps_file, ap_map)
     _print_rows(found, strict)
     _print_times(found, time_zone or ("UTC" if utc_offset_h is None else ""))
@@ -236,10 +250,10 @@ def import_(
 
 
 def _detected(
-    paths: Sequence[Path], columns: Mapping[str, str], output: Path | None, time_format: str
+    paths: Sequence[Path], columns: Mapping[str, str], output: Path | None, time_format: str, more: str
 ) -> tuple[str, list[str], Path | None]:
     """Return the best guess, its files and the list of access points among them, and print all guesses; ""
-    after a proposal, whose columns a user has to look at.
+    after a proposal, whose columns a user has to look at; `more` are options behind its command.
 
     TraceError when nothing is recognised, or a file was to be written of what is proposed only.
     """
@@ -252,7 +266,7 @@ def _detected(
         guesses = detect(paths, columns, ap_list, time_format)
     except UnknownFormat as error:
         for line in error.advice:
-            typer.echo(line)
+            typer.echo(f"{line}{more}" if line == error.advice[0] else line)
         if not error.advice or "=..." in error.advice[0]:
             raise
         if output is not None:
@@ -261,15 +275,19 @@ def _detected(
         return "", [], ap_list
     for guess in guesses:
         typer.echo(f"looks like {guess}", err=True)
-    if output is None:
-        given = shlex.join(
-            ["roambench", "trace", "import", guesses[0].reader, *map(str, paths), "-o", "t.parquet"]
-        )
-        options = {"--columns": ",".join("=".join(pair) for pair in columns.items())}
-        options["--time-format"] = "" if time_format == "auto" else time_format
-        options["--ap-source"] = "" if ap_list is None else str(ap_list)
-        typer.echo(" ".join([given, *(shlex.join(pair) for pair in options.items() if pair[1])]))
     return guesses[0].reader, [*map(str, paths)], ap_list
+
+
+def _given(context: typer.Context, *but: str) -> str:
+    """The options of the command line but for these, as they go behind a command."""
+    words: list[str] = []
+    for option in context.command.params:
+        value, name = context.params.get(option.name or ""), option.name or ""
+        source = context.get_parameter_source(name)
+        if option.param_type_name == "option" and name not in but and source and source.name == "COMMANDLINE":
+            spelling = option.secondary_opts[0] if value is False else option.opts[0]
+            words += [spelling] if isinstance(value, bool) else [spelling, str(value)]
+    return "".join(f" {shlex.quote(word)}" for word in words)
 
 
 def _reader_problems(reader: str, paths: Sequence[str]) -> list[str]:

@@ -19,6 +19,7 @@ from fnmatch import fnmatch
 from importlib.metadata import metadata
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
 
@@ -26,12 +27,13 @@ from roambench.contract.errors import ConfigError, RunError
 from roambench.contract.json_values import without_nan
 from roambench.report.report import Report, report
 from roambench.report.summaries.finding import finding_of
-from roambench.report.tracked import PUBLIC_FILES, TrackedRun, missing, tracked_runs
+from roambench.report.tracked import PUBLIC_FILES, TrackedRun, missing, named_twice, tracked_runs
 from roambench.runner.model_files import GLOBAL_MODEL
 from roambench.runs.database import copy_database
 from roambench.runs.manifest import is_index, write_manifest
 from roambench.runs.marks import EVENTS, RECORDS, losses
 from roambench.runs.reference import FILES
+from roambench.runs.settings import folder_name
 
 _PARQUET: Final = "application/vnd.apache.parquet"
 _PROFILE: Final = "https://w3id.org/ro/wfrun/process/0.5"
@@ -102,13 +104,15 @@ def export_ro_crate(
         raise ConfigError([f"-o: {out}: exists already; name a new folder or .zip file"])
     crate_of = _library()
     found = tracked_runs(runs)
+    if twice := named_twice([_place(run) for run in found]):
+        raise ConfigError(twice)
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}-") as scratch:
             crate = crate_of(version="1.1")
-            runs_of_crate = [Path(scratch, "runs", run.name) for run in found]
+            runs_of_crate = [Path(scratch, _place(run)) for run in found]
             missing_parts = [
-                f"`runs/{run.name}`: {text}"
+                f"`{_place(run)}`: {text}"
                 for run, folder in zip(found, runs_of_crate, strict=True)
                 for text in _copied(run, folder)
             ]
@@ -127,6 +131,10 @@ def export_ro_crate(
     except OSError as error:
         raise RunError(f"{out}: {error.strerror or error}") from None
     return out
+
+
+def _place(run: TrackedRun) -> str:
+    return f"runs/{folder_name(run.name)}"
 
 
 def citation() -> str:
@@ -180,8 +188,8 @@ def _describe(crate: Any, runs: Sequence[TrackedRun], finding: str, about: About
             "description": run.finding,
             "instrument": {"@id": "#roambench"},
             "startTime": run.info.created_utc,
-            "object": {"@id": f"runs/{run.name}/settings.json"},
-            "result": {"@id": f"runs/{run.name}/"},
+            "object": {"@id": quote(f"{_place(run)}/settings.json")},
+            "result": {"@id": quote(f"{_place(run)}/")},
         }
         if run.ended_s is not None:
             action["endTime"] = datetime.fromtimestamp(run.ended_s, UTC).isoformat(timespec="seconds")
@@ -233,7 +241,7 @@ def _fill(
         )
         _file(crate, scratch / name, name, meaning, media_type)
     for run in runs:
-        folder, below = scratch / "runs" / run.name, f"runs/{run.name}"
+        folder, below = scratch / _place(run), _place(run)
         parts = []
         for path in sorted(path for path in folder.rglob("*") if path.is_file() and not is_index(path)):
             name = path.relative_to(folder).as_posix()
@@ -299,13 +307,13 @@ def _meaning(name: str) -> str:
 
 def _readme(runs: Sequence[TrackedRun], missing_parts: Sequence[str]) -> str:
     software = metadata("roambench")
-    listed = "\n".join(f"- `runs/{run.name}`: {run.finding}" for run in runs)
+    listed = "\n".join(f"- `{_place(run)}`: {run.finding}" for run in runs)
     missing = "\n".join(["## What is missing", "", *(f"- {part}" for part in missing_parts), "", ""])
     return _README.format(
         version=software["Version"],
         runs=listed,
         missing=missing if missing_parts else "",
-        first=shlex.quote(f"runs/{runs[0].name}"),
+        first=shlex.quote(_place(runs[0])),
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from roambench.contract.errors import ConfigError
 from roambench.report.tracked import Scalar, missing, named_twice, tracked_names, tracked_runs
 from roambench.runs.database import naming
+from roambench.runs.settings import folder_name
 
 
 def export_tensorboard(runs: Sequence[Path], out: Path) -> list[Path]:
@@ -19,9 +20,12 @@ def export_tensorboard(runs: Sequence[Path], out: Path) -> list[Path]:
     both); RunError for what is no run, or where the library is not installed.
     """
     names = tracked_names(runs)
-    places = [out / name.replace("/", "-").replace(" ", "_") for name in names]
-    there = dict.fromkeys(place for place in places if place.exists())
-    if problems := [*named_twice(names), *(f"{place}: exists already; choose another -o" for place in there)]:
+    places = [out / folder_name(name).replace(" ", "_") for name in names]
+    problems = named_twice([place.name for place in places])
+    problems += [
+        f"{place}: exists already; choose another -o" for place in dict.fromkeys(places) if place.exists()
+    ]
+    if problems:
         raise ConfigError(problems)
     writer_of, event_of = _library()
     folders = []

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from roambench.cli.bench_choice import HostChoice, fleet_option
-from roambench.cli.common_options import JsonOption, WaitOption, takes_options, with_progress
+from roambench.cli.common_options import JsonOption, WaitOption, keep_inputs, takes_options, with_progress
 from roambench.cli.report import FullOption, show
 from roambench.cli.run import RunsDirOption, SetOption
 from roambench.contract.errors import ConfigError
@@ -98,6 +98,7 @@ def run_app(
     from roambench.runs.groups import REPORT
     from roambench.study.command_process import fork_trainings
 
+    keep_inputs(html, folder, trace)
     settings = config_of(run_config or [])
     app = read_app(folder, settings)
     values: dict[str, Any] = {

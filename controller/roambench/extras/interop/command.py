@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from roambench.cli.common_options import JsonOption
+from roambench.cli.common_options import JsonOption, keep_inputs
 from roambench.cli.fleet.options import BenchArgument
 from roambench.contract.counts import count
 from roambench.contract.extra_packages import install_command
@@ -121,6 +121,7 @@ def export_bench(
     from roambench.extras.interop.ansible import ansible_inventory
     from roambench.provision.inventory.load import load_bench
 
+    keep_inputs(out, bench)
     text = ansible_inventory(load_bench(bench))
     write_out(out, text)
     print(f"{out}: ansible -i {out} all -m ping")

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from roambench.cli.common_options import JsonOption
+from roambench.cli.common_options import JsonOption, keep_inputs
 
 
 class Paper(StrEnum):
@@ -70,6 +70,8 @@ def results(
     names = ", ".join(folder.resolve().name for folder in sweeps)
     curves = Path(f"{names}.svg") if out is None else out.with_suffix(".svg")
     heading = title or f"{names}: beside {_NAMES[paper]}'s tables"
+    for path in () if out is None else (out, curves):
+        keep_inputs(path, *sweeps, ending=path.suffix)
     taken_together(sweeps)  # names every folder that has no runs
     for doubt in (doubt for folder in sweeps for doubt in doubtful(folder)):
         print(f"left out: {doubt}", file=sys.stderr)

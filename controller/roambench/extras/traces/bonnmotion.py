@@ -43,7 +43,7 @@ def _read_one(document: Document, options: ReaderOptions) -> Fixes:
         name: Path(table[:, 0], table[:, 1], table[:, 2], [(first_s, last_s)])
         for name, table in tables.items()
     }
-    return sampled(paths, options.step_s, account)
+    return sampled(paths, options.step_s, account, options.origin_s)
 
 
 def _waypoints(row: str) -> npt.NDArray[np.float64]:

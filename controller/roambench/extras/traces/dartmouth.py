@@ -88,7 +88,7 @@ def read_syslog(documents: Sequence[Document], options: ReaderOptions) -> Fixes:
                 except (ValueError, OverflowError) as error:
                     stays.account.reject(number, str(error), document.path)
     messages.close(stays)
-    return stays.fixes_without_positions(options.step_s)
+    return stays.fixes_without_positions(options.step_s, options.origin_s)
 
 
 def _type_of(row: str) -> bool | None:

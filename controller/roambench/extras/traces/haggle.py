@@ -45,7 +45,7 @@ def read(lines: Iterable[str], options: ReaderOptions) -> Fixes:
             latest_s = max(latest_s, end_s)
         except ValueError as error:
             stays.account.reject(line, str(error))
-    return stays.fixes_without_positions(options.step_s, simulated=latest_s < _CALENDAR_S)
+    return stays.fixes_without_positions(options.step_s, options.origin_s, simulated=latest_s < _CALENDAR_S)
 
 
 def recognises(head: Head) -> str | None:

@@ -75,7 +75,7 @@ def read(documents: Sequence[Document], options: ReaderOptions) -> Fixes:
     first_s, last_s = _extent(nodes)
     given = any(node.changes for node in nodes.values())
     paths = {name: _path(node, first_s, last_s, given) for name, node in nodes.items()}
-    return sampled(paths, options.step_s, account)
+    return sampled(paths, options.step_s, account, options.origin_s)
 
 
 def _read_row(row: str, line: int, file: str, nodes: dict[str, _Node], account: RowAccount) -> None:

@@ -75,7 +75,7 @@ def read(lines: Iterable[str], options: ReaderOptions) -> Fixes:
             stays.add(*pair, since_s, max(since_s, last_s))
         except ValueError as error:
             account.reject(line, str(error))
-    return stays.fixes_without_positions(options.step_s, simulated=True)
+    return stays.fixes_without_positions(options.step_s, options.origin_s, simulated=True)
 
 
 def hosts_that_are_aps(options: ReaderOptions) -> frozenset[str]:

@@ -52,7 +52,7 @@ def read(lines: Iterable[str], options: ReaderOptions) -> Fixes:
             collector.reject(line, str(error))
             account.reject(line, str(error))
     fixes = collector.fixes()
-    return columns.between(fixes, options.step_s, account) if columns.sparse(options.step_s) else fixes
+    return columns.between(fixes, options, account) if columns.sparse(options.step_s) else fixes
 
 
 def _header(row: str, file: str, line: int) -> list[float]:
@@ -93,7 +93,7 @@ class _Samples:
     def sparse(self, step_s: int) -> bool:
         return not self._dense and self._interval_s > step_s
 
-    def between(self, fixes: Fixes, step_s: int, account: RowAccount) -> Fixes:
+    def between(self, fixes: Fixes, options: ReaderOptions, account: RowAccount) -> Fixes:
         """A fix per step between samples that follow each other at the file's interval."""
         account.used, account.duplicates = fixes.used, fixes.duplicates
         account.left_out = dict(fixes.left_out)
@@ -106,7 +106,7 @@ class _Samples:
             spans = [(float(run[0]), float(run[-1])) for run in runs]
             ends = [(last, last) for _, last in spans]
             paths[name] = Path(t_s, table[:, 1], table[:, 2], [*spans, *ends])
-        return sampled(paths, step_s, account)
+        return sampled(paths, options.step_s, account, options.origin_s)
 
 
 def recognises(head: Head) -> str | None:

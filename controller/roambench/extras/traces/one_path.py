@@ -52,7 +52,7 @@ def read(documents: Sequence[Document], options: ReaderOptions) -> Fixes:
         name: _path(lines, active.get(name, []) if kinds["activity"] else None)
         for name, lines in lines_of.items()
     }
-    return sampled(paths, options.step_s, account)
+    return sampled(paths, options.step_s, account, options.origin_s)
 
 
 def _read_paths(document: Document, lines_of: dict[str, list[Points]], account: RowAccount) -> float:

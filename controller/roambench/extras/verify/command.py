@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from roambench.cli.common_options import JsonOption, WaitOption, with_progress, with_sudo
+from roambench.cli.common_options import JsonOption, WaitOption, keep_inputs, with_progress, with_sudo
 from roambench.cli.fleet.options import OnlyOption
 
 
@@ -61,6 +61,7 @@ def verify(
     from roambench.provision.inventory.load import load_bench
     from roambench.runner.screen import print_json, progress_screen, say
 
+    keep_inputs(out, source)
     if source.suffix == ".zip":
         kit = read_kit(source)
     else:

@@ -39,7 +39,7 @@ class Area(Protocol):
         ...
 
 
-def condensed(fixes: Fixes, area: Area, step_s: int, reduce: Reduce = "first") -> Fixes:
+def condensed(fixes: Fixes, area: Area, step_s: int, reduce: Reduce = "first", origin_s: int = 0) -> Fixes:
     """The fixes that can still matter, with the ids that they need; the others are counted as left out.
 
     Order within a step is that of the recipe. For `mode` every fix in the box counts.
@@ -49,7 +49,9 @@ def condensed(fixes: Fixes, area: Area, step_s: int, reduce: Reduce = "first") -
     fixes = without_duplicates(fixes)
     x_m, y_m = area.project(fixes.latitude, fixes.longitude)
     boxed = np.flatnonzero(area.inside(x_m, y_m))
-    kept = boxed if reduce == "mode" or not len(boxed) else _counting(fixes, boxed, x_m, y_m, step_s, reduce)
+    kept = boxed
+    if reduce != "mode" and len(boxed):
+        kept = _counting(fixes, boxed, x_m, y_m, step_s, reduce, origin_s)
     left_out = dict(fixes.left_out)
     outside, more = len(fixes.device) - len(boxed), len(boxed) - len(kept)
     for reason, count in ((OUTSIDE, outside), (MORE_OF_A_STEP, more)):
@@ -66,10 +68,11 @@ def _counting(
     y_m: FloatColumn,
     step_s: int,
     reduce: Literal["first", "last"],
+    origin_s: int,
 ) -> Indices:
     """Find the rows in the box that can matter, ascending."""
     rows = boxed[canonical_order(fixes, boxed)]
-    step = fixes.t_utc_s[rows] // step_s
+    step = (fixes.t_utc_s[rows] - origin_s) // step_s
     pairs = (step - step[0]) * len(fixes.device_ids) + fixes.device[rows]
     if reduce == "last":
         counted = rows[::-1][np.unique(pairs[::-1], return_index=True)[1]]

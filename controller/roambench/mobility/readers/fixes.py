@@ -83,7 +83,7 @@ class ReaderOptions:
 
     `columns` maps a field (device, time, lat, lon, place, ...) to a column of the file, `ap_columns` those of
     a list of access points beside it. `step_s` is the step at which continuous movement and intervals are
-    sampled, `reduce` the one of several fixes that will count.
+    sampled, `origin_s` a second at which a step begins, `reduce` the one of several fixes that will count.
     `time_format` and `time_zone` are what `zones.time_form` takes, which counts in `time_doubts`.
     `utc_offset_h` is that of local times, `ap_hosts` the hosts of a contact log that are access points.
     `globe` says whether a format that writes both holds degrees. Formats too large to be kept whole hand
@@ -97,6 +97,7 @@ class ReaderOptions:
     time_zone: str = ""
     time_doubts: Counter[str] = field(default_factory=Counter)
     step_s: int = 3600
+    origin_s: int = 0
     reduce: Literal["first", "last"] = "first"
     utc_offset_h: float | None = None
     ap_hosts: tuple[str, ...] = ()

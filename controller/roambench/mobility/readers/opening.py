@@ -68,6 +68,7 @@ def read_files(
     options: SourceOptions | None = None,
     *,
     step_s: int = 3600,
+    origin_s: int = 0,
     condense: Callable[[Fixes], Fixes] = as_it_is,
 ) -> tuple[Fixes, tuple[TraceFile, ...]]:
     """All fixes of `paths`, read one after the other: in the order given, directories sorted by name.
@@ -90,7 +91,9 @@ def read_files(
             documents += found
         if not documents:
             raise TraceError(f"{paths[0]}: no file of format {reader.name} in it")
-        return read_documents(reader, documents, options, step_s, condense, paths[0]), tuple(sources)
+        return read_documents(reader, documents, options, step_s, condense, paths[0], origin_s), tuple(
+            sources
+        )
 
 
 def read_documents(
@@ -100,6 +103,7 @@ def read_documents(
     step_s: int,
     condense: Callable[[Fixes], Fixes],
     first: Path,
+    origin_s: int = 0,
 ) -> Fixes:
     """All fixes of the documents, one after the other."""
 
@@ -112,6 +116,7 @@ def read_documents(
             time_zone=options.time_zone,
             time_doubts=options.time_doubts,
             step_s=step_s,
+            origin_s=origin_s,
             utc_offset_h=options.utc_offset_h,
             ap_hosts=options.ap_hosts,
             globe=options.globe,

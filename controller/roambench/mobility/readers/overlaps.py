@@ -76,16 +76,20 @@ class IntervalCollector:
         """The ids of all access points, sorted."""
         return tuple(sorted(self._aps))
 
-    def fixes(self, stations: Stations, step_s: int, *, plane: bool, simulated: bool = False) -> Fixes:
+    def fixes(
+        self, stations: Stations, step_s: int, origin_s: int = 0, *, plane: bool, simulated: bool = False
+    ) -> Fixes:
         """One fix per (device, step) at the station with most seconds in it; ties: first id as text.
 
-        A stay [start, end) counts in every step it touches, one without length in the step it lies in.
+        A step begins at `origin_s`. A stay [start, end) counts in every step it touches, one without length
+        in the step it lies in.
         `stations` must hold every access point collected. Raises TraceError for more steps than can be meant.
         """
         index = {name: at for at, name in enumerate(stations.ids)}
         rank = np.argsort(np.argsort(np.array(stations.ids), kind="stable"), kind="stable")
         to_station = np.array([index[name] for name in self._aps], np.int64)
         device_of, ap_of, start, end = self._distinct()
+        start, end = start - origin_s, end - origin_s
         _, touched = _touched(start, end, step_s)
         total = int(touched.sum())
         if total > MAX_SAMPLES:
@@ -102,7 +106,7 @@ class IntervalCollector:
             place_ids=stations.ids,
             device=device.astype(np.int32),
             place=station.astype(np.int32),
-            t_utc_s=step * step_s,
+            t_utc_s=step * step_s + origin_s,
             latitude=stations.latitude[station],
             longitude=stations.longitude[station],
             rows=self.account.rows,
@@ -129,10 +133,12 @@ class IntervalCollector:
         device, ap, start, end = (column[order[new]] for column in columns)
         return device.astype(np.int64), ap.astype(np.int64), start, end
 
-    def fixes_without_positions(self, step_s: int, *, simulated: bool = False) -> Fixes:
+    def fixes_without_positions(self, step_s: int, origin_s: int = 0, *, simulated: bool = False) -> Fixes:
         """The same with the access points on a made-up grid, flagged `synthetic`."""
         stations = grid_stations(self.ap_ids)
-        return replace(self.fixes(stations, step_s, plane=True, simulated=simulated), synthetic=True)
+        return replace(
+            self.fixes(stations, step_s, origin_s, plane=True, simulated=simulated), synthetic=True
+        )
 
 
 def possible(start_s: Ints, end_s: Ints) -> npt.NDArray[np.bool_]:

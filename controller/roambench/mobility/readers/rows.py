@@ -113,6 +113,16 @@ class Rows:
         wrong = self.width != width if at_most else self.width < width
         self.reject(wrong, lambda row: f"{self.width[row]} columns, {expected}")
 
+    def reject_wider(self, width: int) -> None:
+        """Reject the rows that have anything in a cell behind the header's `width` cells."""
+        wide = self.width > width
+        if not wide.any():
+            return
+        trim = pc.utf8_trim(self._cells, characters=f'"{self._stripped}')
+        filled = np.append(0, np.cumsum(pc.binary_length(trim).to_numpy() > 0))
+        wide &= filled[self._first + self.width] > filled[self._first + np.minimum(width, self.width)]
+        self.reject(wide, lambda row: f"{self.width[row]} columns, the header has {width}")
+
     def leave_out(self, rows: Mask, reason: str) -> Lines:
         """Drop these rows but for those that cannot be read; the numbers that the kept ones had."""
         dropped = rows.copy()

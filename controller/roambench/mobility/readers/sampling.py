@@ -33,18 +33,18 @@ class Path:
     spans: Spans
 
 
-def sampled(paths: Mapping[str, Path], step_s: int, account: RowAccount) -> Fixes:
+def sampled(paths: Mapping[str, Path], step_s: int, account: RowAccount, origin_s: int = 0) -> Fixes:
     """A fix of every path in every step its spans touch, on a plane: where it is at the step's beginning.
 
-    In the step in which a span begins it is where the span begins. Raises TraceError when that is more than
-    can be meant.
+    A step begins at `origin_s`. In the step in which a span begins it is where the span begins. Raises
+    TraceError when that is more than can be meant.
     """
     names = sorted(name for name, path in paths.items() if len(path.t_s))
     device, seconds, xs, ys = [], [], [], []
     held = 0
     for index, name in enumerate(names):
         path = paths[name]
-        touched = [_steps(first, last, step_s) for first, last in sorted(path.spans)]
+        touched = [_steps(first, last, step_s, origin_s) for first, last in sorted(path.spans)]
         held += sum(len(step) for step, _ in touched)
         if held > MAX_SAMPLES:
             raise _too_many(step_s)
@@ -77,15 +77,15 @@ def sampled(paths: Mapping[str, Path], step_s: int, account: RowAccount) -> Fixe
 
 
 def _steps(
-    first_s: float, last_s: float, step_s: int
+    first_s: float, last_s: float, step_s: int, origin_s: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
     """The steps that [first_s, last_s) touches, and in each the first moment inside it."""
-    first = int(np.floor(first_s / step_s))
-    end = max(first + 1, int(np.ceil(last_s / step_s)))
+    first = int(np.floor((first_s - origin_s) / step_s))
+    end = max(first + 1, int(np.ceil((last_s - origin_s) / step_s)))
     if end - first > MAX_SAMPLES:
         raise _too_many(step_s)
     step = np.arange(first, end, dtype=np.int64)
-    return step, np.maximum(step * float(step_s), first_s)
+    return step, np.maximum(step * float(step_s) + origin_s, first_s)
 
 
 def _too_many(step_s: int) -> TraceError:

@@ -32,7 +32,7 @@ POSITIONS: Final[Mapping[str, tuple[str, ...]]] = {
 #: Fields that may be sums, and a column of one with its factor.
 _AXES: Final = ("lat", "lon", "x", "y")
 _SUMS: Final = ("time", *_AXES)
-_PRODUCT: Final = re.compile(r"(.+?)\s*\*\s*(-?\d+(?:\.\d+)?)")
+_PRODUCT: Final = re.compile(r"(.+?)\s*\*\s*(-?\d+(?:\.\d+)?(?:[eE]-?\d+)?)")
 #: A number of the points in a cell, from 0, and a time of points that follow each other.
 _OF_POINT: Final = re.compile(r"(.+)\[([0-3])\]")
 _PER_POINT: Final = re.compile(r"(.+?)\s*\+\s*@point\s*\*\s*(\d+(?:\.\d+)?)")
@@ -50,11 +50,14 @@ class ColumnLayout:
     factors: Mapping[str, tuple[float, ...]] = dataclasses.field(default_factory=dict)  # of sums
     of_point: Mapping[str, int] = dataclasses.field(default_factory=dict)  # a field's number in a point
     point_s: float = 0.0  # between two points of a cell
+    header_width: int = 0  # cells of the header
 
     def require(self, rows: Rows) -> None:
-        """Reject the rows with fewer cells than the fields need."""
+        """Reject the rows with fewer cells than the fields need, or more than the header has."""
         width = 1 + max(max(positions) for positions in self.columns.values())
         rows.require(width, f"expected at least {width}")
+        if self.has_header and self.separator != BLANKS:  # a last text may have blanks in it
+            rows.reject_wider(self.header_width)
 
     def texts(self, rows: Rows, field: str) -> Texts | None:
         """The cells of a field, joined by a blank; None where the table has no such column."""
@@ -141,7 +144,7 @@ def layout_of(
     columns = dict(_recognised(cells, known))
     for field, names in asked.items():
         columns[field] = tuple(_position(cells, name, field, file) for name in names)
-    return _checked(ColumnLayout(separator, columns, True, factors, of_point, point_s), given)
+    return _checked(ColumnLayout(separator, columns, True, factors, of_point, point_s, len(cells)), given)
 
 
 def _checked(layout: ColumnLayout, given: Mapping[str, str]) -> ColumnLayout:

@@ -62,11 +62,11 @@ def iso(text: str) -> int:
 
 def unix(text: str) -> int:
     """Seconds since 1970 UTC, whole or decimal."""
-    less = (
-        "microseconds (--columns time=COLUMN*0.000001)"
-        if len(text) > 14
-        else "milliseconds (--time-format unix_ms)"
-    )
+    digits = len(text.strip().partition(".")[0])
+    less = "milliseconds (--time-format unix_ms)"
+    if digits > 14:
+        unit, factor = ("nano", "1e-9") if digits > 17 else ("micro", "1e-6")
+        less = f"{unit}seconds (--columns time=COLUMN*{factor})"
     return _seconds(text, 1.0, f" in seconds; are these {less}?")
 
 

@@ -26,7 +26,7 @@ REPEATED: Final = "repeated"
 SKIPPED: Final = "skipped"
 TimeDoubts = Counter[str]
 
-_ZONED: Final = r"(?:Z|UTC|GMT|[+-][0-9]{2}(?::?[0-9]{2})?(?::?[0-9]{2})?)$"
+_ZONED: Final = r"(?:Z|UTC|GMT|[T ]\S*[+-][0-9]{2}(?::?[0-9]{2})?(?::?[0-9]{2})?)$"  # of a clock time
 _DATE: Final = r"^[0-9]{4}-"  # else a number of seconds, or Foursquare's form, which names its zone
 _OFFSET: Final = re.compile(r"([+-])([01]\d|2[0-3]):?([0-5]\d)")
 _SUCH_AS: Final = "%d.%m.%Y %H:%M"
@@ -45,14 +45,19 @@ def time_form(name: str, zone: str, time_doubts: TimeDoubts) -> Form:
         mistakes.append(f"time_format: {name!r}, expected one of {known}, or a pattern such as {_SUCH_AS}")
     if mistakes or form is None:
         raise ConfigError(mistakes)
-    return _InZone(form, where, time_doubts, all_local=pattern and "%z" not in name).form
+    return _InZone(
+        form, where, time_doubts, all_dates=name == "iso", all_local=pattern and "%z" not in name
+    ).form
 
 
 class _InZone:
     """A form whose local times become UTC, and are counted."""
 
-    def __init__(self, form: Form, zone: tzinfo, time_doubts: TimeDoubts, *, all_local: bool) -> None:
+    def __init__(
+        self, form: Form, zone: tzinfo, time_doubts: TimeDoubts, *, all_dates: bool, all_local: bool
+    ) -> None:
         self._form, self._zone, self._doubts, self._all_local = form, zone, time_doubts, all_local
+        self._date = "" if all_dates else _DATE
         self.form = Form(self._at_once, self._one)
 
     def _at_once(self, texts: Texts) -> Ints:
@@ -70,7 +75,7 @@ class _InZone:
 
     def _one(self, text: str) -> float:
         seconds = math.floor(self._form.one(text))
-        if self._all_local or (re.match(_DATE, text) and not re.search(_ZONED, text)):
+        if self._all_local or (re.match(self._date, text) and not re.search(_ZONED, text)):
             self._doubts[WITHOUT_ZONE] += 1
             if self._zone is not UTC:
                 self._count(seconds, 1)
@@ -80,7 +85,7 @@ class _InZone:
     def _local(self, texts: Texts) -> npt.NDArray[np.bool_]:
         if self._all_local:
             return np.ones(len(texts), np.bool_)
-        dates = pc.match_substring_regex(texts, _DATE)
+        dates = pc.match_substring_regex(texts, self._date)
         local = pc.and_not(dates, pc.match_substring_regex(texts, _ZONED))
         return np.asarray(local.to_numpy(zero_copy_only=False), np.bool_)
 

@@ -16,8 +16,11 @@ from roambench.runs.learning import LearningSummary
 _DEVIATIONS: Final = 2.0
 
 
-def learned_flags(info: RunInfo, learning: LearningSummary, experiment: Experiment) -> list[Flag]:
-    """That the last accuracy is what guessing gives, and that the global model diverged."""
+def learned_flags(
+    info: RunInfo, learning: LearningSummary, experiment: Experiment, *, untrained: bool = False
+) -> list[Flag]:
+    """That the last accuracy is what guessing gives, and that the global model diverged. `untrained`: no
+    model ever replaced the one it began with."""
     flags = []
     rate = experiment.learning.learning_rate
     losses = [(point.step, point.loss) for point in learning.points if point.loss is not None]
@@ -32,6 +35,12 @@ def learned_flags(info: RunInfo, learning: LearningSummary, experiment: Experime
     if learning.metric == ACCURACY and final is not None and _is_chance(final, chance, info.test_samples):
         best = learning.best_accuracy
         once = f" (the best was {numbers.percent(best)})" if best is not None and best > final else ""
+        if untrained:
+            flags.append(
+                "see what became of the trainings: no model reached the cloud, and the one it began with is "
+                f"no better than chance, at {numbers.percent(final)}; all joules bought no accuracy"
+            )
+            return grave(flags)
         flags.append(
             f"train for more steps (trace.steps), or with another learning.learning_rate ({rate:g}): the "
             f"model ends no better than chance, at {numbers.percent(final)}{once}, where naming the most "

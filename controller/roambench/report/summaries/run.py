@@ -110,6 +110,8 @@ def summarise(run: RunEvidence, named: LinkModel | None = None) -> RunSummary:
     )
     boards = board_states(names, run.records, run.energy, run.host)
     trainings = training_summary(run.records)
+    peers = peer_summary(run.records)
+    untrained = peers is None and not trainings.reached_cloud and not run.experiment.program.name
     return RunSummary(
         label=run.label,
         info=run.info,
@@ -126,7 +128,7 @@ def summarise(run: RunEvidence, named: LinkModel | None = None) -> RunSummary:
         doubts=gravest_first(
             [
                 *failure_flags(trainings, names, run.experiment, _longest_training_s(run)),
-                *learned_flags(run.info, learning, run.experiment),
+                *learned_flags(run.info, learning, run.experiment, untrained=untrained),
                 *flags_of(run, orders, energy, boards),
             ]
         ),
@@ -139,7 +141,7 @@ def summarise(run: RunEvidence, named: LinkModel | None = None) -> RunSummary:
             by_round=bool(run.experiment.program.name),
             model_bytes=run.info.model_bytes,
         ),
-        peers=peer_summary(run.records),
+        peers=peers,
         batteries=battery_summary(run.records, names),
         experiment=run.experiment,
         unfit=unfitness(run.info, energy, boards),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 from typing import Any, Final
 
+from roambench.report.latex import latex_text
 from roambench.report.numbers import NONE, uncertainty
 from roambench.report.quantities import QUANTITIES, Quantity
 from roambench.report.settings import Settings
@@ -16,14 +16,6 @@ from roambench.report.table import ReportTable
 _ARROWS: Final = {"higher": " ↑", "lower": " ↓", "": ""}
 #: Intervals of two seeds may end far above it.
 _MOST_SHOWN: Final = 1e6
-_LATEX: Final = {
-    "±": r"$\pm$",
-    "↑": r"$\uparrow$",
-    "↓": r"$\downarrow$",
-    "–": "--",
-    "×": r"$\times$",
-    "\\": r"\textbackslash{}",
-}
 
 
 def settings_table(found: Settings) -> ReportTable:
@@ -108,16 +100,9 @@ def settings_csv(found: Settings) -> str:
 def latex(table: ReportTable) -> str:
     """The table for a paper; it needs the package booktabs."""
     columns = "".join("r" if table.is_numeric(column) else "l" for column in range(len(table.head)))
-    lines = [" & ".join(map(_escaped, row)) + r" \\" for row in (table.head, *table.rows)]
+    lines = [" & ".join(map(latex_text, row)) + r" \\" for row in (table.head, *table.rows)]
     body = [r"\toprule", lines[0], r"\midrule", *lines[1:], r"\bottomrule"]
     return "\n".join([rf"\begin{{tabular}}{{{columns}}}", *body, r"\end{tabular}", ""])
-
-
-def _escaped(text: str) -> str:
-    plain = re.sub(r"([&%$#_{}])", r"\\\1", text.replace("\\", "\0"))
-    for sign, command in _LATEX.items():
-        plain = plain.replace("\0" if sign == "\\" else sign, command)
-    return plain
 
 
 def _mean(mean: Spread, quantity: Quantity) -> str:

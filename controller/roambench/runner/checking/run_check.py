@@ -4,6 +4,7 @@ raw records, every figure that was written compared."""
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -38,12 +39,14 @@ from roambench.runs.info import RunState
 from roambench.runs.manifest import MANIFEST, differences, read_manifest
 from roambench.runs.marks import gaps
 from roambench.runs.modelled.export import modelled_results
-from roambench.runs.settings import named, setting
+from roambench.runs.settings import folder_name, named, setting
 from roambench.runs.whole_file import read_whole
 from roambench.systems.catalogue import SYSTEMS
 
 _FILES: Final = "files"
 _WITHOUT: Final = "this run was killed, or an older version made it"
+#: A key in the name of a folder.
+_KEY: Final = re.compile(r"(?<!\S)([\w.]+)=")
 #: What no check can compute again, said below every one of them.
 LIMITS: Final = (
     "scores of steps before the last model, and raw records and settings that were changed together with "
@@ -108,17 +111,25 @@ def _files(path: Path) -> CheckFinding:
 def _name(folder: RunFolder) -> Iterator[CheckFinding]:
     """The folder's name, by which reports call the run, where it names another system, seed or setting."""
     values = setting(folder.info.system, folder.info.seed, resolved(folder.experiment))
-    first, *words = folder.path.name.split()
+    name = folder.path.name
+    first = name.split()[0]
+    at = [found for found in _KEY.finditer(name) if _of_key(values, found[1])]
+    ends = [*(found.start() for found in at), len(name)][1:]
     wrong = []
     if first in SYSTEMS.names() and first != folder.info.system:
         wrong.append(f"it names {first}, the run is of {folder.info.system}")
-    for word in words:
-        key = word.partition("=")[0]
-        own = [named(values, [name]) for name in values if name == key or name.endswith(f".{key}")]
-        if own and not any(word.partition("=")[2] == text.partition("=")[2] for text in own):
+    for found, end in zip(at, ends, strict=True):
+        word, own = name[found.start() : end].strip(), _of_key(values, found[1])
+        texts = [folder_name(text.partition("=")[2]) for text in own]
+        if not any(f"{word[len(found[0]) :]} ".startswith(f"{text} ") for text in texts):
             wrong.append(f"it names {word}, the run has {own[0]}")
     if wrong:
         yield CheckFinding("name", CheckOutcome.DIFFERS, tuple(map(printable, wrong)))
+
+
+def _of_key(values: Mapping[str, Any], key: str) -> list[str]:
+    """The run's settings of that key, whole or its last part, as names have them."""
+    return [named(values, [name]) for name in values if name == key or name.endswith(f".{key}")]
 
 
 def _records(folder: RunFolder) -> CheckFinding:

@@ -26,9 +26,12 @@ from roambench.contract.errors import ConfigError, RunError
 from roambench.extras.exports.ro_crate import About, citation, export_ro_crate
 from roambench.report.report import report
 from roambench.report.tracked import tracked_runs
+from roambench.runner.checking.checks import check_runs
+from roambench.runs.crates import unpacked
 from roambench.runs.export import export_run
 from roambench.runs.folder import RunFolder
-from small_runs import measured, simulated
+from roambench.runs.groups import runs_at
+from small_runs import measured, simulated, swept
 from tracker_room import ROOT, NewRoom, TrackerRoom
 
 CONTEXT = Path(__file__).with_name("ro-crate-1.1-context.jsonld.gz")
@@ -94,6 +97,35 @@ def test_actions_say_when_with_what_and_what_came_out(runs: list[Path], tmp_path
     with zipfile.ZipFile(tmp_path / "crate.zip") as archive:
         numbers = json.loads(archive.read("report.json"))
     assert numbers == json.loads(report(runs).json().replace(f"{runs[0]}", "runs/board"))
+
+
+@pytest.mark.parametrize("packed", ["crate", "crate.zip"])
+def test_a_sweep_over_files_stays_within_the_crate_and_every_link_in_it_leads_somewhere(
+    tmp_path: Path, packed: str
+) -> None:
+    swept(tmp_path / "grid")
+    for file in (tmp_path / "grid").rglob("experiment.json"):
+        values = json.loads(file.read_text())
+        first = values["learning"]["alpha"] == 0.1
+        values["learning"]["alpha"] = 0.5
+        values["trace"]["file"] = "../../../data/o ne.parquet" if first else r"c:\data\two.parquet"
+        file.write_text(json.dumps(values))
+    names = [
+        f"mohawk file={file} seed={seed}"
+        for file in ("..-..-..-data-o ne.parquet", "c:-data-two.parquet")
+        for seed in (1, 2)
+    ]
+    out = tmp_path / "out"
+    export_ro_crate(runs_at([tmp_path / "grid"]), out / packed, ABOUT)
+    assert [path.name for path in out.iterdir()] == [packed]
+    crate = unpacked(out / packed)
+    assert sorted(path.name for path in (crate / "runs").iterdir()) == names
+    graph = json.loads((crate / "ro-crate-metadata.json").read_text())["@graph"]
+    known = {entity["@id"] for entity in graph}
+    links = set(re.findall(r'{"@id": "([^"]*)"}', json.dumps(graph)))
+    assert {link for link in links - known if not link.startswith("https://")} == set()
+    checks = check_runs(runs_at([crate]))
+    assert [each for check in checks for each in check.findings if each.what == "name"] == []
 
 
 def test_nothing_of_the_bench_s_own_is_in_it(runs: list[Path], tmp_path: Path) -> None:

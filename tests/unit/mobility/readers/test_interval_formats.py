@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from roambench.cli.main import main
 from roambench.contract.draws import generator
 from roambench.contract.errors import TraceError
 from roambench.mobility.association import NearestAp, RecordedAp
@@ -178,3 +179,27 @@ def test_positions_in_the_table_of_the_stays_are_the_access_points(tmp_path, axe
     assert found.trace.provenance.get("coordinates") != "synthetic"
     assert found.trace.ap_names == ("one", "two")
     assert [row.line for row in found.malformed_rows] == [4]  # an access point without a position
+
+
+@pytest.mark.parametrize(("lat", "sound"), [(50.0, True), (51.0, False)])
+def test_an_access_point_has_one_position(tmp_path, lat, sound):
+    (tmp_path / "aps.csv").write_text(f"ap,lat,lon\nA,50,8\nA,{lat},8\n")
+    (tmp_path / "log.csv").write_text("device,ap,start,end\nd,A,0,3600\n")
+    files = [tmp_path / "log.csv", tmp_path / "aps.csv"]
+    if sound:
+        import_trace("intervals", files, Recipe(start_utc_s=0, steps=1))
+        return
+    with pytest.raises(TraceError, match=r"aps.csv:3: access point 'A' is there already: expected each once"):
+        import_trace("intervals", files, Recipe(start_utc_s=0, steps=1))
+
+
+def test_the_box_that_cuts_access_points_is_named(tmp_path, capsys):
+    (tmp_path / "aps.csv").write_text("ap,lat,lon\nA,50,8\nB,51,8\n")
+    (tmp_path / "log.csv").write_text("device,ap,start,end\nd,A,0,7200\nd,B,7200,10800\n")
+    words = ["intervals", str(tmp_path / "log.csv"), str(tmp_path / "aps.csv")]
+    with pytest.raises(SystemExit) as ended:
+        main(["trace", "import", *words, "-o", str(tmp_path / "t.parquet"), "--from", "0", "--steps", "3"])
+    assert ended.value.code == 0
+    told = capsys.readouterr().err
+    assert "box: 17,500 m around 50.0000, 8.0000, the median fix (--box gives another)" in told
+    assert "access points: 1 of 2 lie outside the box and are left out" in told

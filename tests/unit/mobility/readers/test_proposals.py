@@ -318,6 +318,49 @@ def test_clock_times_without_a_day_are_no_proposal_but_a_sentence(tmp_path, caps
     assert "its day" in shown.out + shown.err
 
 
+def test_a_guess_alone_checks_all_options_and_prints_them(tmp_path, capsys):
+    file = tmp_path / "a.csv"
+    file.write_text("device,time,lat,lon\nd,0,48.1,11.5\n")
+    words = ["trace", "import", "--detect", str(file)]
+    with pytest.raises(SystemExit) as ended:
+        main([*words, "--top", "-1", "--box", "x", "--time-zone", "Mars", "--ap-columns", "ap=n"])
+    assert ended.value.code == 2
+    told = capsys.readouterr().err
+    assert "--top is -1" in told
+    assert "--box x: expected" in told
+    assert "--time-zone: 'Mars'" in told
+    with pytest.raises(SystemExit) as ended:
+        main([*words, "--ap-columns", "ap=n"])
+    assert (ended.value.code, "--ap-columns: expected --ap-source" in capsys.readouterr().err) == (2, True)
+    with pytest.raises(SystemExit) as ended:
+        main(
+            [*words, "--columns", "time=time", "--top", "0", "--box", "48.1,11.5,900", "--strict", "--plane"]
+        )
+    assert not ended.value.code
+    assert capsys.readouterr().out == (
+        f"roambench trace import csv {file} -o t.parquet --columns time=time --box 48.1,11.5,900 --top 0 "
+        "--plane --strict\n"
+    )
+    file.write_text("vehicle,ts,lat,lon\n" + "v,1683526385000000,48,11\n" * 9)
+    with pytest.raises(SystemExit) as ended:
+        main([*words, "--top", "0"])
+    command = capsys.readouterr().out.splitlines()[0]
+    assert command.startswith(f"roambench trace import csv {file} -o t.parquet --columns ")
+    assert command.endswith(" --top 0")
+
+
+def test_data_at_a_pole_are_said_to_need_another_box(tmp_path, capsys):
+    (tmp_path / "a.csv").write_text("device,time,lat,lon\nd,1588291200000000000,89.995,0.5\n")
+    words = ["csv", str(tmp_path / "a.csv"), "-o", str(tmp_path / "t.parquet"), "--columns", "time=time*1e-9"]
+    with pytest.raises(SystemExit) as ended:
+        main(["trace", "import", *words])
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == (
+        "roambench: box centre 89.995, 0.5: expected a latitude within 85 degrees and a longitude within "
+        "180; it is the median fix: give another with --box\n"
+    )
+
+
 def test_a_table_that_is_recognised_gets_its_command_too(tmp_path, capsys):
     (tmp_path / "excel.csv").write_text("sep=;\ndevice;time;lat;lon\nd;2023-05-01 08:00:00;48,11;11,52\n")
     with pytest.raises(SystemExit) as ended:

@@ -48,6 +48,22 @@ def test_a_time_is_read_as_the_user_says(text: str, form: str, zone: str, second
     assert np.array_equal(read.at_once(pa.array([text] * 40)), [second] * 40)
 
 
+@pytest.mark.parametrize(
+    ("text", "form", "second"),
+    [
+        ("2024-07-04", "auto", 1720044000),
+        ("2024-07-04", "iso", 1720044000),
+        ("20240704T060000", "iso", 1720065600),
+        ("20240704T060000-04", "iso", 1720087200),
+        ("20240704", "iso", 1720044000),
+    ],
+)
+def test_a_day_alone_and_the_basic_form_are_of_the_zone(text: str, form: str, second: int) -> None:
+    doubts: Counter[str] = Counter()
+    assert time_form(form, "Europe/Berlin", doubts).one(text) == second
+    assert doubts[WITHOUT_ZONE] == (not text.endswith("-04") or text.count("-") > 1)
+
+
 def test_hours_that_a_clock_shows_twice_or_never_are_counted() -> None:
     told: Counter[str] = Counter()
     read = time_form("auto", "Europe/Copenhagen", told)
@@ -232,6 +248,59 @@ def test_a_list_of_access_points_among_files_of_movement_is_proposed_as_such(
     (tmp_path / "more.csv").write_text("ap,lat,lon\neast,48,12\n")
     assert imported("--detect", *(tmp_path / f"{name}.csv" for name in ("aps", "taxis", "more"))) == 2
     assert "more.csv: lists access points, as" in capsys.readouterr().err
+
+
+def test_a_day_alone_is_one_of_the_zone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "s.csv").write_text("device,ap,start,end\na,x,2024-07-04,2024-07-05\n")
+    words = ("intervals", tmp_path / "s.csv", "-o", tmp_path / "t.parquet", "--time-zone", "Europe/Berlin")
+    assert imported(*words, "--from", "2024-07-04", "--steps", "48") == 0
+    assert read_trace(tmp_path / "t.parquet").step.tolist() == [*range(24)]
+    assert "times: 2 without a zone, taken as Europe/Berlin" in capsys.readouterr().err
+
+
+def test_a_row_with_more_cells_than_the_header_is_malformed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, words = tmp_path / "a.csv", ("-o", tmp_path / "t.parquet", "--steps", "1")
+    file.write_text('device,time,lat,lon\na,0,52,5,13,4\nb,60,52.5,13.4,,\nc,70,52.5,13.4, ,""\n')
+    assert imported("csv", file, *words) == 0
+    assert f"{file}:2: 6 columns, the header has 4" in capsys.readouterr().err
+    assert read_trace(tmp_path / "t.parquet").device_names == ("b", "c")
+    file.write_text("device,time,lat,lon\na,0,52,5,13,4\nb,60,52,5,13,4\n")
+    assert imported("--detect", file) == 2
+    assert "2 of 2 rows looked at cannot be read, the first: a.csv:2: 6 columns" in capsys.readouterr().err
+    file.write_text("device time lat lon note\na 0 52.5 13.4 at the corner\n")
+    assert imported("csv", file, *words) == 0
+
+
+@pytest.mark.parametrize("reader", ["csv", "intervals", "one-path"])
+def test_the_first_step_begins_where_it_is_asked_to(tmp_path: Path, reader: str) -> None:
+    file, out = tmp_path / "a.txt", tmp_path / "t.parquet"
+    file.write_text(
+        {
+            "csv": "device,time,x,y\nd,600,10,0\nd,2400,40,0\nd,6000,70,0\n",
+            "intervals": "device,ap,start,end\nd,10,0,1800\nd,40,1800,4500\nd,70,4500,9000\n",
+            "one-path": "0 0 9000 0 150 0 0\n0 0,0,0 9000,150,0\n",
+        }[reader]
+    )
+    words = (reader, file, "-o", out, "--from", "1970-01-01T00:30Z", "--steps", "2", "--aps", "1")
+    assert imported(*words) == 0
+    trace = read_trace(out)
+    assert (trace.start_utc_s, trace.step.tolist()) == (1800, [0, 1])
+    if reader == "intervals":
+        assert trace.ap is not None
+        assert [trace.ap_names[ap] for ap in trace.ap] == ["40", "70"]
+    else:
+        assert np.diff(trace.x_m).tolist() == pytest.approx([30.0 if reader == "csv" else 60.0])
+
+
+def test_a_day_of_a_zone_is_a_step_from_its_midnight(tmp_path: Path) -> None:
+    file, out = tmp_path / "a.csv", tmp_path / "t.parquet"
+    file.write_text("device,time,lat,lon\na,2024-01-01T04:00Z,40,-74\na,2024-01-02T04:00Z,40,-74\n")
+    words = ("--step-s", "86400", "--from", "2024-01-01", "--time-zone", "America/New_York", "--steps", "1")
+    assert imported("csv", file, "-o", out, *words) == 0
+    trace = read_trace(out)
+    assert (trace.start_utc_s, len(trace.step)) == (1_704_085_200, 1)
 
 
 def test_the_first_step_is_a_time_of_the_zone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -49,6 +49,14 @@ def test_an_accuracy_that_guessing_gives_is_a_grave_doubt(hand_made, final, chan
     assert not any(flag.routine for flag in run.doubts if flag.sentence in at_chance(run))
 
 
+def test_where_no_model_reached_the_cloud_more_training_is_no_advice(hand_made):
+    (said,) = at_chance(run_of(hand_made, accuracies=(0.1, 0.1), aggregated=()))
+    assert said.startswith(
+        "see what became of the trainings: no model reached the cloud, and the one it began"
+    )
+    assert "learning_rate" not in said
+
+
 def test_a_model_that_was_better_once_is_said_to_have_been(hand_made):
     (said,) = at_chance(run_of(hand_made, accuracies=(0.6, 0.1)))
     assert said.startswith("train for more steps (trace.steps), or with another learning.learning_rate (")

@@ -247,6 +247,18 @@ def test_a_folder_that_is_named_after_another_setting_is_told(run: Path) -> None
     assert f"it names alpha=7.5, the run has alpha={alpha}" in told
 
 
+def test_a_blank_in_a_value_of_a_folders_name_is_no_difference(run: Path) -> None:
+    experiment = json.loads((run / "experiment.json").read_text())
+    experiment["trace"]["file"] = "two weeks/of a city.parquet"
+    (run / "experiment.json").write_text(json.dumps(experiment))
+    right = run.with_name(f"mohawk file=two weeks-of a city.parquet seed={experiment['seed']}")
+    run.rename(right)
+    assert "name" not in differing(right)
+    wrong = right.with_name("mohawk file=two weeks-of a town.parquet")
+    right.rename(wrong)
+    assert "it names file=two weeks-of a town.parquet, the run has file=two" in differing(wrong)["name"]
+
+
 def test_a_run_that_goes_on_cannot_be_checked_yet(tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "run", "simulated", [])
     with pytest.raises(RunError, match="goes on; check it when it has ended"):

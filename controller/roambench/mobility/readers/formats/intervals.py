@@ -88,9 +88,10 @@ def read(documents: Sequence[Document], options: ReaderOptions) -> Fixes:
         )
     stays = IntervalCollector(options.file)
     parts: list[KnownPlaces] = []
+    first: dict[str, tuple[float, float]] = {}
     plane = False
     for document in others:
-        plane = _read_positions(document, layouts[document.path], parts, stays)
+        plane = _read_positions(document, layouts[document.path], parts, stays, first=first)
     if not others:
         rows_seen_again = IntervalCollector(options.file)  # the stays below count what is malformed
         for document in tables:
@@ -103,10 +104,10 @@ def read(documents: Sequence[Document], options: ReaderOptions) -> Fixes:
         _read_stays(document, fixed, layouts[document.path], time, options, stays, events, places)
     events.close(stays)
     if not len(places.ids):
-        return stays.fixes_without_positions(options.step_s)
+        return stays.fixes_without_positions(options.step_s, options.origin_s)
     order = pc.array_sort_indices(places.ids)
     by_id = KnownPlaces(places.ids.take(order), places.latitude[order], places.longitude[order])
-    return stays.fixes(by_id.stations(), options.step_s, plane=plane)
+    return stays.fixes(by_id.stations(), options.step_s, options.origin_s, plane=plane)
 
 
 def _layout(document: Document, options: ReaderOptions, *, only: bool) -> ColumnLayout:
@@ -154,9 +155,15 @@ def _rows(document: Document, layout: ColumnLayout) -> Generator[Rows, None, Non
 
 
 def _read_positions(
-    document: Document, layout: ColumnLayout, parts: list[KnownPlaces], stays: IntervalCollector
+    document: Document,
+    layout: ColumnLayout,
+    parts: list[KnownPlaces],
+    stays: IntervalCollector,
+    *,
+    first: dict[str, tuple[float, float]] | None = None,
 ) -> bool:
-    """Add the file's positions; return True where they are metres."""
+    """Add the file's positions; return True where they are metres. TraceError where an access point is
+    in `first`, which learns them, with another."""
     plane = not {"lat", "lon"} <= layout.columns.keys()
     if not _has_positions(layout):
         raise TraceError(
@@ -168,6 +175,13 @@ def _read_positions(
             names = one_spelling(rows.texts(*layout.columns["ap"]))
             rows.check_ids(names, "access point")
             parts.append(places_of(rows, names, north, east, plane=plane))
+            for row in rows.sound().tolist() if first is not None else ():
+                name, at = names[row].as_py(), (float(north[row]), float(east[row]))
+                if first is not None and first.setdefault(name, at) != at:
+                    raise TraceError(
+                        f"{document.path}:{rows.line[row]}: access point {name!r} is there already: "
+                        "expected each once"
+                    )
             rows.reject_in(stays.account)
     return plane
 

@@ -73,7 +73,8 @@ def read(documents: Sequence[Document], options: ReaderOptions) -> Fixes:
                 _read_rows(rows, columns, stays, positions, round(offset_h * 3600))
     ids = tuple(sorted(positions))
     table = np.array([positions[name] for name in ids]).reshape(-1, 2)
-    return stays.fixes(Stations(ids, table[:, 0], table[:, 1]), options.step_s, plane=False)
+    stations = Stations(ids, table[:, 0], table[:, 1])
+    return stays.fixes(stations, options.step_s, options.origin_s, plane=False)
 
 
 def _header(rows: Rows | None) -> list[str]:
