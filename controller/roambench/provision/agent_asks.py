@@ -20,7 +20,7 @@ from roambench.provision.ssh.script import Script
 AGENT: Final = f"{layout.CURRENT}/bin/roambench-agent"
 _ASK: Final = Script(f'exec {AGENT} ctl "$@"')
 _ASK_S: Final = 30.0
-_LOOK: Final = "journalctl -u roambench-agent on the host"
+LOOK: Final = "journalctl -u roambench-agent on the host"
 _SMOKE_S: Final = 150.0  # the agent itself gives up after 120 s
 
 
@@ -34,9 +34,7 @@ def ask_agent(link: HostLink, *words: str, timeout_s: float = _ASK_S) -> dict[st
     if ran.exit_code == 127:
         raise HostError(host, "no agent is installed", "roambench fleet provision")
     if ran.exit_code != 0 or answer is None:
-        raise HostError(host, f"ctl {words[0]}: {ran.why}", _LOOK)
-    if beyond_64_bits(answer):
-        raise HostError(host, f"ctl {words[0]}: not what an agent says: a number beyond 64 bits", _LOOK)
+        raise HostError(host, f"ctl {words[0]}: {ran.why}", LOOK)
     return answer
 
 
@@ -51,7 +49,7 @@ def ask_burn(link: HostLink, seconds: float) -> tuple[float, float]:
     answer = ask_agent(link, "burn", f"{seconds:g}", timeout_s=seconds + _ASK_S)
     try:
         return float(answer["began_ns"]) * 1e-9, float(answer["ended_ns"]) * 1e-9
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         raise HostError(link.host.name, "ctl burn: an answer without its times") from None
 
 
@@ -73,7 +71,7 @@ def series_of(answer: Mapping[str, Any]) -> PowerSeries:
     at_ns = np.array(answer["ns"], dtype=np.int64)
     watts = np.array([np.nan if value is None else value for value in answer["watts"]], dtype=np.float64)
     flags = np.array(answer["flags"], dtype=np.int64)
-    if not at_ns.shape == watts.shape == flags.shape:
+    if not at_ns.shape == watts.shape == flags.shape or beyond_64_bits(answer["watts"]):
         raise ValueError
     usable = np.isfinite(watts) & ((flags & int(UNUSABLE)) == 0)
     order = np.argsort(at_ns[usable], kind="stable")

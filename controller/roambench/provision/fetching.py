@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import gzip
 import io
 import json
+import os
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -139,15 +142,27 @@ def save_run(link: HostLink, run: str, place: Path) -> Fetched:
     """The host's records of a run whose folder is not here, as JSON lines in `place`, after those that an
     earlier fetch left there; where these cannot be kept beside the new ones, HostError says so, and the host
     keeps its own."""
-    packed = _export(link, run)
-    malformed: list[int] = []
-    count = sum(1 for _ in records_of(link.host.name, packed, malformed.append))
     place.parent.mkdir(parents=True, exist_ok=True)
-    if place.exists():
-        packed = _merged(link.host.name, place, packed)
-    write_whole(place, packed)  # this is the only copy when the host has forgotten its own
-    forget(link, run)
+    with _alone_in(place.parent):
+        packed = _export(link, run)
+        malformed: list[int] = []
+        count = sum(1 for _ in records_of(link.host.name, packed, malformed.append))
+        if place.exists():
+            packed = _merged(link.host.name, place, packed)
+        write_whole(place, packed)  # this is the only copy when the host has forgotten its own
+        forget(link, run)
     return Fetched(count, place, malformed=sum(malformed))
+
+
+@contextlib.contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Wait for other fetches into this folder; what they forget on the host is here by then."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def save_runs(link: HostLink, place: Callable[[str], Path]) -> list[Fetched]:

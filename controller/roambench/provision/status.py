@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from roambench.contract.json_values import json_or_none
+from roambench.contract.json_values import beyond_64_bits, json_or_none
 from roambench.contract.printable import printable
 from roambench.contract.throttling import throttle_names, throttle_names_since_boot
 from roambench.provision import layout
-from roambench.provision.agent_asks import ask_agent
+from roambench.provision.agent_asks import LOOK, ask_agent
 from roambench.provision.bench import CONTROLLER_READER, MeterEntry
 from roambench.provision.claims import BoardClaim, foreign, read
 from roambench.provision.meters_here import meter_elsewhere
@@ -63,6 +63,10 @@ def look_at(link: HostLink, mine: BoardClaim) -> HostStatus:
     clock = host_clock(link, _CLOCK_EXCHANGES)
     try:
         answer = ask_agent(link, "status")
+        if beyond_64_bits(answer):
+            raise HostError(
+                link.host.name, "ctl status: not what an agent says: a number beyond 64 bits", LOOK
+            )
         if elsewhere := meter_elsewhere(link.bench, link.host):
             answer = {**answer, "meter": elsewhere.status()}
         status = status_of(answer)

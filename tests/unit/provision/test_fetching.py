@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import gzip
 import json
+import os
 import tracemalloc
 import zlib
 from base64 import b64encode
@@ -19,6 +21,7 @@ from roambench.agent.readings.unsent import Unsent as Files
 from roambench.agent.readings.unsent import UnsentRecord
 from roambench.contract.records import AgentEvent, RecordKind
 from roambench.experiment.sections import Experiment
+from roambench.provision import fetching
 from roambench.provision.fetching import fetch_run, records_of
 from roambench.provision.ssh.host_error import HostError
 from roambench.provision.ssh.hosts import HostLink
@@ -191,3 +194,21 @@ def test_more_records_than_any_agent_keeps_are_refused():
 
 def _packed(*lines: object) -> bytes:
     return gzip.compress("".join(json.dumps(line) + "\n" for line in lines).encode())
+
+
+def test_two_fetches_into_one_folder_take_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the export on until the host forgets: what one writes last may not lack what the other had."""
+
+    def export(*_: object) -> bytes:
+        descriptor = os.open(tmp_path, os.O_RDONLY)
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.close(descriptor)
+        raise HostError("pi-01", "that will do")
+
+    monkeypatch.setattr(fetching, "_export", export)
+    with pytest.raises(HostError, match="that will do"):
+        fetching.save_run(cast(HostLink, None), "run", tmp_path / "run.jsonl.gz")
+    descriptor = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.close(descriptor)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import shutil
@@ -19,6 +20,7 @@ from roambench.contract.errors import ConfigError, FleetError
 from roambench.provision import layout
 from roambench.provision.bench import Bench
 from roambench.provision.certificates import BenchAuthority
+from roambench.provision.changes import replacing
 from roambench.provision.changes.replacing import (
     _MOVING,
     _hand_over,
@@ -95,7 +97,7 @@ def test_of_a_boards_state_only_files_and_folders_reach_its_spare(tmp_path: Path
             _hand_over(link, packed)
         state = server.root / layout.STATE.lstrip("/")
     assert sorted(str(path.relative_to(state)) for path in state.rglob("*")) == [
-        "model-cache", "model-cache/trained.json", "sh",
+        ".moving-in", "model-cache", "model-cache/trained.json", "sh",
     ]  # fmt: skip
     assert stat.S_IMODE((state / "sh").stat().st_mode) == 0o750
 
@@ -131,6 +133,34 @@ def test_a_board_whose_spare_cannot_take_its_place_is_in_service_again_or_is_nam
     if "cannot" in said:
         assert line.endswith(f"--only pi-01 --root -- systemctl enable --now {layout.UNIT}")
     assert read_replacements(bench.state_dir) == {}
+
+
+def test_a_board_that_nothing_says_is_replaced_has_its_state_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server's disk is full when the spare has got it all."""
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with ssh_server(tmp_path) as server:
+        bench = server.bench(tmp_path)
+        text = bench.file.read_text()
+        board = text[text.index("[[hosts]]") :]
+        bench.file.write_text(text + board.replace("pi-01", "pi-02").replace("127.0.0.1", "localhost"))
+        bench = load_bench(bench.file)
+        state = server.root / layout.STATE.lstrip("/")  # here one folder is that of both
+        state.mkdir(parents=True)
+        (state / "spool").write_text("records")
+        server.programs.mkdir()
+        (server.programs / "systemctl").write_text("#!/bin/sh\n")
+        (server.programs / "systemctl").chmod(0o755)
+        monkeypatch.setattr(replacing, "write_replacements", full)
+        reported: list[str] = []
+        with pytest.raises(OSError, match="No space left"):
+            replace_board(bench, *bench.hosts, lambda host, text: reported.append(f"{host.name} {text}"))
+        assert [path.name for path in state.iterdir()] == [".moving-in"]
+    assert reported == ["pi-01 nothing was replaced: its agent is in service as before"]
 
 
 def test_taking_a_board_back_refuses_the_certificates_its_spare_had(bench: Bench):

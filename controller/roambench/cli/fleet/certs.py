@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -168,13 +170,12 @@ def revoke(
     loaded = load_bench(bench)
     authority = BenchAuthority(loaded.state_dir)
     if serial:
-        try:
-            number = int(serial, 16)
-        except ValueError:
-            raise ConfigError([f"--serial: expected hexadecimal digits, got {serial!r}"]) from None
+        if not re.fullmatch(r"(?=.*[1-9A-Fa-f])[0-9A-Fa-f]{1,40}", serial):
+            raise ConfigError([f"--serial: expected 1 to 40 hexadecimal digits, not all 0, got {serial!r}"])
+        number = int(serial, 16)
         if number not in {int(entry.serial, 16) for entry in authority.issued()}:
-            wanted = "expected one that the bench issued (roambench fleet certs show)"
-            raise ConfigError([f"--serial: {wanted}, got {serial!r}"])
+            unknown = "the record of certificates does not have it (roambench fleet certs show)"
+            print(f"roambench: --serial {serial}: {unknown}: is it mistyped?", file=sys.stderr)
         done = [serial] if authority.revoke(number, reason) else []
     else:
         # A host that left the bench file may be exactly the one to revoke: the record of certificates has it.

@@ -48,6 +48,9 @@ _UNPACKED: Final = Script(
 )
 
 
+_ARRIVED: Final = Script(f"rm -f {layout.STATE}/{_MOVING}")
+
+
 @dataclass(frozen=True, slots=True)
 class Replaced:
     """`note` tells what moved and what is lost; `readers`: hosts whose agents have to read other meters
@@ -72,28 +75,32 @@ def replace_board(
     if board == spare or spare.name in replaced:
         raise ConfigError([f"{spare.name}: is no spare: it is a board in service"])
     _must(on_hosts(bench, [spare], _is_free))
-    stopped: list[Host] = []
+    stopped, filled = list[Host](), list[Host]()
     try:
         belongings = from_card(board.name, card) if card is not None else _belongings(bench, board, stopped)
         machine_id = belongings.machine_id or _proven_machine(bench, board)
+        filled.append(spare)
         _must(on_hosts(bench, [spare], lambda link: _hand_over(link, belongings.state)))
         write_replacements(bench.state_dir, {**replaced, board.name: Replacement(spare.name, machine_id)})
     except BaseException:
+        _empty(bench, filled, report)
         _start_again(bench, stopped, report)
         raise
+    on_hosts(bench, [spare], lambda link: link.run(_ARRIVED, root=True))
     authority = BenchAuthority(bench.state_dir)
     for name in (board.name, spare.name):
         authority.revoke_name(name, f"{board.name} is played by {spare.name}")
     after = load_bench(bench.file)
     player = after.host(board.name)
+    readers = [name for name in readers_changed(bench, after) if name != board.name]
     (done,) = provision(after, [player], report=report, let_go=lambda host: None)
     if done.failed:
+        names = ",".join([board.name, *readers])
         raise FleetError(
             f"{board.name} is played by {spare.name}, which has what it left, but is not provisioned: "
             f"{done.reason}; {done.next_action}; then "
-            f"roambench fleet provision {shlex.quote(str(bench.file))} --only {board.name}"
+            f"roambench fleet provision {shlex.quote(str(bench.file))} --only {names}"
         )
-    readers = (name for name in readers_changed(bench, after) if name != board.name)
     return Replaced(player, belongings.note, tuple(readers))
 
 
@@ -161,6 +168,13 @@ def _start_again(bench: Bench, stopped: list[Host], report: Report) -> None:
         report(one.host, said)
 
 
+def _empty(bench: Bench, filled: list[Host], report: Report) -> None:
+    """Take a board's state from the spare again: it is in one place. Report where that fails."""
+    for one in on_hosts(bench, filled, lambda link: link.must(_EMPTIED, root=True, timeout_s=_MOVE_S)):
+        if one.failed:
+            report(one.host, f"may hold a copy of the board's state: {one.reason}; replace again empties it")
+
+
 def _proven_machine(bench: Bench, board: Host) -> str:
     """Machine id of the board when its meter was proven; "" if that never was."""
     proven = read_map(bench)
@@ -197,7 +211,6 @@ def _hand_over(link: HostLink, state: bytes) -> None:
         link.must(_UNPACKED, root=True, stdin=state, timeout_s=_MOVE_S)
     # Only where the spare was provisioned before is there such a user; provisioning sees to the rest.
     link.run(Script(f"chown -R {layout.USER}:{layout.USER} {layout.STATE}"), root=True, timeout_s=_MOVE_S)
-    link.must(Script(f"rm -f {layout.STATE}/{_MOVING}"), root=True)
 
 
 def _must(outcomes: list[HostOutcome[T]]) -> None:
