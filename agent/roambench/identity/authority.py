@@ -24,9 +24,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from roambench.contract.errors import IdentityError
 from roambench.contract.whole_file import write_whole
-
-#: The controller's name in its certificate; agents expect it at every address.
-CONTROLLER_NAME = "roambench-controller"
+from roambench.identity.controller_name import CONTROLLER_NAME as CONTROLLER_NAME
 
 _AUTHORITY_LIFETIME = dt.timedelta(days=3650)
 #: Boards without a battery-backed clock lag behind, and a clock may be set back while its host is in a run.

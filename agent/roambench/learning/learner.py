@@ -17,7 +17,7 @@ from roambench.contract.orders import Vector
 from roambench.learning.batches import Batches
 from roambench.learning.layout import Layout, dtype_of, flatten, head_of, layout_of
 from roambench.learning.local_algorithms import local_algorithm
-from roambench.learning.perceptron import Perceptron, perceptron_of
+from roambench.learning.perceptron import Perceptron, is_watched, perceptron_of
 from roambench.learning.perceptron_stack import PerceptronTask, can_stack, train_stack
 from roambench.learning.shards import Shard
 from roambench.learning.start_models import StartInputs, start_model
@@ -39,10 +39,10 @@ def module_of(spec: LearningSpec) -> nn.Module:
 
 def fixed_front(module: nn.Module) -> int:
     """Return how many of a sequence's first layers do the same with an image in every training."""
-    if type(module) is not nn.Sequential:
+    if type(module) is not nn.Sequential or is_watched(module):
         return 0
     for number, layer in enumerate(module):
-        if type(layer) not in _FIXED or layer._forward_hooks or layer._forward_pre_hooks:
+        if type(layer) not in _FIXED or is_watched(layer):
             return number
     return 0
 

@@ -82,6 +82,12 @@ def losses_of(logs: Tensor, targets: Tensor) -> Tensor:
     return torch._C._nn.nll_loss_nd(logs, targets, None, EACH, IGNORED)  # type: ignore[arg-type]  # the stub
 
 
+def is_watched(module: nn.Module) -> bool:
+    """True where the module has hooks, which may change what it gives."""
+    hooks = (module._forward_hooks, module._forward_pre_hooks)
+    return any((*hooks, module._backward_hooks, module._backward_pre_hooks))
+
+
 def perceptron_of(module: nn.Module | None) -> Perceptron | None:
     """The module as a Perceptron; None if it is another one, or anything watches its layers."""
     layers = list(module) if type(module) is nn.Sequential else []
@@ -89,10 +95,7 @@ def perceptron_of(module: nn.Module | None) -> Perceptron | None:
     if not kinds or kinds != [nn.Linear, *[nn.ReLU, nn.Linear] * (len(kinds) // 2)]:
         return None
     linear = [layer for layer in layers if isinstance(layer, nn.Linear)]
-    watched = any(
-        layer._forward_hooks or layer._forward_pre_hooks or layer._backward_hooks or layer._backward_pre_hooks
-        for layer in layers
-    )
+    watched = any(map(is_watched, layers))
     tied = len({id(layer.weight) for layer in linear}) < len(linear)
     plain = all(
         parameter is not None and parameter.requires_grad and not parameter._backward_hooks

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, SupportsFloat
 import numpy as np
 from torch import Tensor, nn
 
-from roambench.contract.errors import ConfigError, DataError
+from roambench.contract.errors import ConfigError, DataError, error_text
 from roambench.contract.orders import Vector
 from roambench.learning.datasets.catalogue import load_dataset
 from roambench.learning.datasets.checks import wrong_data
@@ -63,7 +63,11 @@ def share_out(task: str, rule: str, request: PartitionRequest) -> list[Indices]:
     where = f"task {task!r}: partition" if own else f"partition {rule!r}"
     with seeded(request.seed):
         dealt = asked(task, "partition", request) if own else make_partition(rule, request)
-    parts = [np.asarray(part) for part in dealt]
+    try:
+        parts = [np.asarray(part) for part in dealt]
+    except (TypeError, ValueError) as error:
+        wanted = "expected a sequence with the indices of each device"
+        raise DataError(f"{where}: {wanted}: {error_text(error)}") from None
     if len(parts) != request.devices:
         raise DataError(f"{where}: expected {request.devices} devices, got {len(parts)}")
     last = len(request.labels) - 1
@@ -126,7 +130,9 @@ def score(
         own = [metric.name for metric in metrics_of(task)]
         if wrong := _wrong_evaluation(found, labels, own):
             raise ConfigError([f"task {task!r}: evaluate: {wrong}"])
-        return replace(found, metrics={name: float(found.metrics[name]) for name in own})
+        accuracy = None if found.accuracy is None else float(found.accuracy)
+        metrics = {name: float(found.metrics[name]) for name in own}
+        return replace(found, accuracy=accuracy, loss=float(found.loss), metrics=metrics)
     if not are_classes(labels):
         raise ConfigError([f"task {task!r}: labels that are no classes need a task with evaluate"])
     loss = own_loss(task) or cross_entropy
@@ -142,8 +148,11 @@ def _wrong_evaluation(found: object, labels: Labels, own: list[str]) -> str:
     if not are_classes(labels):
         if found.accuracy is not None:
             return f"expected an accuracy of None, as labels are no classes, got {found.accuracy}"
-    elif found.accuracy is None or not 0.0 <= found.accuracy <= 1.0:
-        return f"expected an accuracy in 0..1, got {found.accuracy}"
+    elif not isinstance(found.accuracy, SupportsFloat) or not 0.0 <= float(found.accuracy) <= 1.0:
+        return f"expected an accuracy in 0..1, got {found.accuracy!r}"
+    loss: object = found.loss
+    if not isinstance(loss, SupportsFloat):
+        return f"expected a number as loss, got {loss!r}"
     metrics: object = found.metrics
     if (
         not isinstance(metrics, Mapping)

@@ -129,7 +129,7 @@ def asked(task: str, hook: str, *arguments: object) -> Any:
         return getattr(load_task(task), hook)(*arguments)
     except RoambenchError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise ConfigError([f"task {task!r}: {hook} fails: {error_text(error)}"]) from error
 
 

@@ -136,6 +136,12 @@ def _is_the_machines(error: BaseException) -> bool:
     return False
 
 
+def _blame(end: SystemExit) -> str:
+    """The sentence about another package's code that ended this process; "" where it was a command's end."""
+    code = sys.modules.get("roambench.runner.foreign_code")  # loaded by what runs such code
+    return "" if code is None else str(code.blame(end))
+
+
 @cache
 def command() -> TyperGroup:
     """All commands and their options; those of `roambench.extras` and other packages are loaded when they are
@@ -160,6 +166,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         except KeyboardInterrupt:
             sys.exit(leave())
         except SystemExit as end:  # typer makes 130 of every interruption
+            if sentence := _blame(end):
+                print(for_terminal(f"roambench: {sentence}"), file=sys.stderr)
+                sys.exit(1)
             sys.exit(leave() if end.code == 130 else end.code)
         except Exception as error:
             if isinstance(error.__cause__, KeyboardInterrupt):  # a class is made, and it met a __set_name__

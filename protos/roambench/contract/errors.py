@@ -108,7 +108,7 @@ class UnexpectedError(RoambenchError, RuntimeError):
     """An unforeseen mistake of roambench's own: names the file that its traceback is in."""
 
 
-def error_text(error: Exception) -> str:
+def error_text(error: BaseException) -> str:
     """The error in one line of words, and where in the code it was raised."""
     frame = extract_tb(error.__traceback__)[-1]
     text = " ".join([f"{type(error).__name__}:", *str(error).split()]).removesuffix(":")

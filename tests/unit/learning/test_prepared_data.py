@@ -112,6 +112,17 @@ def test_layers_that_hold_draw_or_are_watched_are_no_part_of_what_is_done_once()
     assert fixed_front(nn.Sequential(pool, nn.Dropout(), nn.Linear(4, 2))) == 1
     assert fixed_front(nn.Sequential(nn.Linear(4, 2))) == 0
     assert fixed_front(nn.ReLU()) == 0
+    whole = nn.Sequential(pool, nn.Flatten(), nn.Linear(4, 2))
+    for watch in (
+        whole.register_forward_hook,
+        whole.register_forward_pre_hook,
+        whole.register_full_backward_hook,
+        whole.register_full_backward_pre_hook,
+    ):
+        handle = watch(lambda *_: None)
+        assert fixed_front(whole) == 0
+        handle.remove()
+    assert fixed_front(whole) == 2
 
 
 def test_nothing_is_prepared_where_each_training_sees_other_images() -> None:

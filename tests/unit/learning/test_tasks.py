@@ -53,6 +53,34 @@ class Percent(Whole):
     def evaluate(self, module, vector, images, labels):
         return Evaluation(25.0, float("nan"))
 
+class Tensors(Whole):
+    def evaluate(self, module, vector, images, labels):
+        return Evaluation(torch.tensor(0.5), np.float32(2.0))
+
+class Words(Whole):
+    def evaluate(self, module, vector, images, labels):
+        return Evaluation("good", 1.0)
+
+class Left(Whole):
+    def evaluate(self, module, vector, images, labels):
+        raise SystemExit(0)
+
+class Forgot(Whole):
+    def partition(self, request):
+        pass
+
+class Ragged(Whole):
+    def partition(self, request):
+        return [[[0], [1, 2]]] * request.devices
+
+class Counted(Whole):
+    def load(self, folder, download):
+        return Dataset(IMAGES, LABELS, IMAGES[:2], LABELS[:2], LABELS.max() + 1)
+
+class Halves(Whole):
+    def load(self, folder, download):
+        return Dataset(IMAGES, LABELS, IMAGES[:2], LABELS[:2], 3.0)
+
 class Greedy(Whole):
     def partition(self, request):
         return [[0, 6]] * request.devices
@@ -128,7 +156,10 @@ def model(name: str, seed: int = 0) -> np.ndarray:
         ("own_tasks.part:Whole", "there is no module own_tasks.part here"),
         ("needy_tasks:Whole", "needy_tasks needs the module no_such_package, which is not installed here"),
         ("broken_tasks:Whole", "importing broken_tasks fails: ZeroDivisionError: division by zero"),
-        ("own_tasks:Hole", "the module own_tasks has no class or function Hole; it has Broken, Dealing"),
+        (
+            "own_tasks:Hole",
+            "the module own_tasks has no class or function Hole; it has Broken, Counted, Dealing",
+        ),
         ("own_tasks:Half", "Half has no build"),
         ("own_tasks:Half", "Half has load, which cannot be called"),
         (
@@ -190,6 +221,12 @@ def test_what_a_hook_returns_is_checked_and_the_hook_named() -> None:
     request = PartitionRequest(np.zeros(6, np.int64), 2, 2, 1.0, seed=1)
     with pytest.raises(DataError, match=r"Greedy': partition: device 0: expected .* indices in 0\.\.5"):
         share_out(named("Greedy"), "", request)
+    for lacking in ("Forgot", "Ragged"):
+        with pytest.raises(DataError, match=f"{lacking}': partition: expected a sequence with the indices"):
+            share_out(named(lacking), "", request)
+    with pytest.raises(DataError, match=r"Halves': load: classes: expected a whole number above 0, got 3\.0"):
+        load_data(named("Halves"), "", None, download=False)
+    assert type(load_data(named("Counted"), "", None, download=False).classes) is int
     with pytest.raises(DataError, match=r"Wide': load: train_labels: expected 0\.\.1, got 0\.\.2"):
         load_data(named("Wide"), "", None, download=False)
     with pytest.raises(DataError, match=r"Grey': load: train_images: expected float32 .* \(6, 3, 5\)"):
@@ -228,6 +265,13 @@ def test_an_accuracy_that_is_none_is_refused_and_a_missing_loss_is_not() -> None
     images, labels = np.zeros((2, 2, 3, 5), np.float32), np.zeros(2, np.int64)
     with pytest.raises(ConfigError, match=r"Percent': evaluate: expected an accuracy in 0\.\.1, got 25\.0"):
         score(named("Percent"), module, flatten(module), images, labels)
+    with pytest.raises(ConfigError, match=r"Words': evaluate: expected an accuracy in 0\.\.1, got 'good'"):
+        score(named("Words"), module, flatten(module), images, labels)
+    with pytest.raises(ConfigError, match=r"Left': evaluate fails: SystemExit: 0"):
+        score(named("Left"), module, flatten(module), images, labels)
+    found = score(named("Tensors"), module, flatten(module), images, labels)
+    assert [type(found.accuracy), type(found.loss)] == [float, float]
+    assert (found.accuracy, found.loss) == (0.5, 2.0)
 
 
 def test_the_tasks_own_loss_is_descended_and_scored() -> None:

@@ -9,8 +9,10 @@ from roambench.learning.shards import Images, Labels, are_classes, wrong_labels
 
 
 def wrong_data(data: Dataset) -> str:
-    """Return what was expected of the data set's images, labels and groups, and what they are; "" if all is
-    well."""
+    """Return what was expected of the data set's classes, images, labels and groups, and what they are; "" if
+    all is well."""
+    if not isinstance(data.classes, int) or isinstance(data.classes, bool) or data.classes < 1:
+        return f"classes: expected a whole number above 0, got {data.classes!r}"
     for part, images, labels in (
         ("train", data.train_images, data.train_labels),
         ("test", data.test_images, data.test_labels),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -25,6 +27,10 @@ class Dataset:
     test_labels: Labels
     classes: int  # or values per sample: what the model is built with
     train_groups: Classes | None = None  # int64 (n,) for partitions by class, where labels are no classes
+
+    def __post_init__(self) -> None:
+        with suppress(TypeError):  # `wrong_data` names it; NumPy's whole numbers are no JSON
+            object.__setattr__(self, "classes", operator.index(self.classes))
 
     @property
     def groups(self) -> Classes | None:

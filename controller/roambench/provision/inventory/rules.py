@@ -8,7 +8,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 
 from roambench.contract.addresses import one_spelling
 from roambench.contract.errors import ConfigError
-from roambench.identity.authority import CONTROLLER_NAME
+from roambench.identity.controller_name import CONTROLLER_NAME
 from roambench.meters.catalogue import METERS, driver_row, wired_names
 from roambench.meters.chips import UNAVERAGED
 from roambench.meters.ports import host_port
