@@ -52,6 +52,14 @@ def by_luck(cloud):
     return cloud.lucky
 
 
+def leaves(options):
+    return like_mohawk(options, cloud_weights=exits)
+
+
+def exits(cloud):
+    raise SystemExit(0)
+
+
 def not_a_number(options):
     return like_mohawk(options, cloud_weights=to_nan)
 
@@ -127,7 +135,7 @@ class WithoutLoss:
 HALF = PeerSystem("half", half_of_mine, "half of one's own model, the rest evenly of the neighbours'")
 TOO_MUCH = PeerSystem("too_much", too_much, "everything twice")
 '''
-NAMES = ("typo", "fails", "not_a_number", "heavy")
+NAMES = ("typo", "fails", "leaves", "not_a_number", "heavy")
 POINTS = {
     "roambench.systems": {name: f"pocket_bench.systems:{name}" for name in NAMES},
     "roambench.generators": {
@@ -200,6 +208,12 @@ Typed = Callable[..., tuple[int, str, str]]
 def state(folder: Path, system: str) -> tuple[str, str]:
     info = json.loads((folder / "runs" / f"try/latest/{system}" / "run.json").read_text())
     return info["state"], info["reason"]
+
+
+def test_a_systems_code_that_exits_does_not_end_as_if_all_were_well(tmp_path: Path, typed: Typed) -> None:
+    code, _, errors = typed("run", str(experiment(tmp_path, "leaves")), "--fleet", "rehearsal")
+    assert code == 1
+    assert errors.splitlines()[-1].startswith("roambench: pocket-bench 0.1: exits fails with SystemExit: 0 (")
 
 
 def test_choices_that_no_fleet_knows_are_mistakes_before_anything_starts(
