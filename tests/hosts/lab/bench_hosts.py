@@ -65,6 +65,7 @@ class BenchHosts:
     def fill_disk(self, name: str, leave_mib: int = 2) -> None:
         """Its card has so much room left; `empty_disk` gives the rest back."""
         script = (
+            "sync -f /; "  # what was removed before is free once that is written
             "free=$(df --output=avail -k / | tail -1); "
             f"fallocate -l $((free - {leave_mib} * 1024))K /filler && sync -f /"
         )
