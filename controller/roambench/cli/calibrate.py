@@ -51,7 +51,7 @@ def calibrate(
     ] = "",
     sizes: Annotated[str, typer.Option(metavar="MB", help="Transfer sizes in MB (10^6 bytes).")] = "1,4,16",
     rates: Annotated[str, typer.Option(metavar="MBIT_S", help="Rates in Mbit/s.")] = "2,5,10,20,40",
-    windows: Annotated[int, typer.Option(help="How often every point is measured; the median counts.")] = 5,
+    windows: Annotated[int, typer.Option(help="How often every point is measured; the mean counts.")] = 5,
     min_s: Annotated[float, typer.Option(help="A window lasts this long in device time...")] = 10.0,
     repeats: Annotated[
         int,

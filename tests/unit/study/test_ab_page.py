@@ -22,21 +22,22 @@ from roambench.study.sweep.sweep_folder import PointEnd
             "wasted_share",
             (0.1, 0.4),
             (0.4, 0.1),
-            "The wasted share of trainings of mohawk and hierfavg shows no",
+            "The wasted share of trainings of mohawk and hierfavg: not resolved in 2 pairs of runs",
         ),
+        ("wasted_j", (1.0,), (9.0,), "The wasted energy of mohawk and hierfavg: one pair claims nothing"),
         ("final_accuracy", (0.8, 0.8), (0.9, 0.9), "mohawk against hierfavg"),
     ],
 )
 def test_the_title_says_who_wasted_how_many_times_as_much(
-    tmp_path: Path, name: str, of_a: tuple[float, float], of_b: tuple[float, float], told: str
+    tmp_path: Path, name: str, of_a: tuple[float, ...], of_b: tuple[float, ...], told: str
 ) -> None:
     file = tmp_path / "tryout.toml"
     file.write_text('name = "tryout"\nsystems = ["mohawk"]\n')
-    plan = plan_ab(Asked(file, file, "rehearsal", 2, changes_b=('systems=["hierfavg"]',)))
+    plan = plan_ab(Asked(file, file, "rehearsal", len(of_a), changes_b=('systems=["hierfavg"]',)))
     basis: Basis = "modelled" if name.startswith("modelled_") else "measured"
     ended = {
         (arm, n + 1): PointEnd("", {name.removeprefix("modelled_"): value}, basis=basis)
         for arm, values in (("A", of_a), ("B", of_b))
         for n, value in enumerate(values)
     }
-    assert finding_of(plan, ab_table(2, ended)).startswith(told)
+    assert finding_of(plan, ab_table(len(of_a), ended)).startswith(told)

@@ -43,11 +43,7 @@ def test_a_comparison_runs_in_turns_ends_in_a_table_and_goes_on(
     assert row["factor"] == pytest.approx(factor)
     assert row["factor_interval"][0] < factor < row["factor_interval"][1]
     page = Path("out/ab.html").read_text()
-    more = (
-        "shows no difference"
-        if row["factor_interval"][0] < 1 < row["factor_interval"][1]
-        else f"{factor:.2f} ×"
-    )
+    more = "not resolved" if row["factor_interval"][0] < 1 < row["factor_interval"][1] else f"{factor:.2f} ×"
     assert re.search(f"<h1>[^<]*{more}[^<]*2 pairs of runs</h1>", page)
     assert "mohawk against hierfavg: 2 of 2 pairs of runs on the rehearsal fleet, in the order ABBA." in page
     assert "http-equiv" in page

@@ -67,7 +67,8 @@ def finding_of(plan: AbPlan, table: AbTable) -> str:
     factor, winner = found[name].factor or 1.0, found[name].winner
     pairs = count(found[name].pairs, "pair")
     if not winner:
-        return f"The wasted {wastes[name]} of {a} and {b} shows no difference in {pairs} of runs"
+        outcome = "one pair claims nothing" if found[name].pairs < 2 else f"not resolved in {pairs} of runs"
+        return f"The wasted {wastes[name]} of {a} and {b}: {outcome}"
     more, less, times = (b, a, factor) if winner == "A" else (a, b, 1.0 / factor)
     return f"{more} wasted {times:.2f} × the {wastes[name]} of {less}, in {pairs} of runs"
 
