@@ -102,6 +102,13 @@ def test_of_a_boards_state_only_files_and_folders_reach_its_spare(tmp_path: Path
     assert stat.S_IMODE((state / "sh").stat().st_mode) == 0o750
 
 
+def with_a_spare(bench: Bench) -> Bench:
+    text = bench.file.read_text()
+    board = text[text.index("[[hosts]]") :]
+    bench.file.write_text(text + board.replace("pi-01", "pi-02").replace("127.0.0.1", "localhost"))
+    return load_bench(bench.file)
+
+
 @pytest.mark.parametrize(("started", "said"), [
     ("exit 0", "nothing was replaced: its agent is in service as before"),
     ("echo no unit; exit 1", "its agent is stopped and cannot be started again: "),
@@ -110,11 +117,7 @@ def test_a_board_whose_spare_cannot_take_its_place_is_in_service_again_or_is_nam
     tmp_path: Path, started: str, said: str
 ) -> None:
     with ssh_server(tmp_path) as server:
-        bench = server.bench(tmp_path)
-        text = bench.file.read_text()
-        board = text[text.index("[[hosts]]") :]
-        bench.file.write_text(text + board.replace("pi-01", "pi-02").replace("127.0.0.1", "localhost"))
-        bench = load_bench(bench.file)
+        bench = with_a_spare(server.bench(tmp_path))
         (server.root / layout.STATE.lstrip("/")).mkdir(parents=True)
         asked = tmp_path / "asked"
         server.programs.mkdir()
@@ -144,11 +147,7 @@ def test_a_board_that_nothing_says_is_replaced_has_its_state_alone(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with ssh_server(tmp_path) as server:
-        bench = server.bench(tmp_path)
-        text = bench.file.read_text()
-        board = text[text.index("[[hosts]]") :]
-        bench.file.write_text(text + board.replace("pi-01", "pi-02").replace("127.0.0.1", "localhost"))
-        bench = load_bench(bench.file)
+        bench = with_a_spare(server.bench(tmp_path))
         state = server.root / layout.STATE.lstrip("/")  # here one folder is that of both
         state.mkdir(parents=True)
         (state / "spool").write_text("records")

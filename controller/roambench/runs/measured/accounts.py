@@ -32,14 +32,7 @@ from roambench.runs.event_log import EventLog
 from roambench.runs.folder import RunFolder
 from roambench.runs.measured.clocks import BoardClock, board_clocks
 from roambench.runs.measured.common_clock import OneClock, on_one_clock
-from roambench.runs.measured.meters import (
-    DeviceMeter,
-    UsableReadings,
-    as_if_of,
-    device_meter,
-    in_turn,
-    samples_of,
-)
+from roambench.runs.measured.meters import DeviceMeter, UsableReadings, as_if_of, device_meter, samples_of
 from roambench.runs.measured.reopened import Reopened, reopenings
 from roambench.runs.measured.truth import BoardTruth, board_truth
 from roambench.runs.record_store import NO_READINGS, ReadingColumns, RecordStore
@@ -452,8 +445,8 @@ def _account(
     def usable_of(readings: ReadingColumns) -> UsableReadings:
         counting = NO_READINGS if board.refused else readings.outside(outages)
         usable = samples_of(counting, meter, board, clocks.get(board.reader), spans, laid=found.laid)
-        meters = in_turn(device, found.events, folder.experiment.energy)
-        return replace(usable, samples=as_if_of(usable.samples, meter, meters))
+        samples = as_if_of(meter, usable.samples, found.events, folder.experiment.energy)
+        return replace(usable, samples=samples)
 
     def calibrated(samples: PowerSamples) -> PowerSamples:
         return PowerSamples(samples.ns, meter.calibration.correct(samples.watts))

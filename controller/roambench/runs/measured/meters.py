@@ -86,9 +86,9 @@ def device_meter(
     """The meter that `events` describe, with its calibration from the experiment's [energy] section.
 
     `nominal_s` overrules the period. A description that names unknown traits counts as none. Of several the
-    last counts, as unsure as the least sure of them: `in_turn` has each.
+    last counts, as unsure as the least sure of them.
     """
-    meters = [each for _, each in in_turn(device, events, section, nominal_s)]
+    meters = [each for _, each in _in_turn(device, events, section, nominal_s)]
     meter = meters[-1] if meters else _meter_of(device, None, section, nominal_s)
     known = [each.calibration for each in meters if each.calibration != meter.calibration]
     if not known:
@@ -99,7 +99,7 @@ def device_meter(
     return replace(meter, calibration=replace(meter.calibration, u_gain=u_gain, u_offset_w=u_offset_w))
 
 
-def in_turn(
+def _in_turn(
     device: str, events: Sequence[AgentEvent], section: EnergySection, nominal_s: float | None = None
 ) -> list[tuple[int, DeviceMeter]]:
     """The meters that `events` describe, each with the time from which it is read, ascending."""
@@ -111,9 +111,10 @@ def in_turn(
 
 
 def as_if_of(
-    samples: PowerSamples, meter: DeviceMeter, meters: Sequence[tuple[int, DeviceMeter]]
+    meter: DeviceMeter, samples: PowerSamples, events: Sequence[AgentEvent], section: EnergySection
 ) -> PowerSamples:
-    """The samples of `meters` in turn, in the watts that `meter` would have shown."""
+    """The samples of the meters that `events` describe in turn, in watts that `meter` would have shown."""
+    meters = _in_turn(meter.device, events, section)
     own = meter.calibration
     if all(
         (each.calibration.gain, each.calibration.offset_w) == (own.gain, own.offset_w) for _, each in meters
