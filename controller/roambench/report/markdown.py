@@ -5,13 +5,13 @@ from __future__ import annotations
 from roambench.report.table import ReportTable
 
 
-def markdown_table(table: ReportTable, level: int = 2) -> str:
-    """A heading of that level, the table, its caption below."""
+def markdown_table(table: ReportTable) -> str:
+    """A heading, the table, its caption below."""
     rule = ["---:" if table.is_numeric(column) else "---" for column in range(len(table.head))]
     lines = [_line([cell(text) for text in table.head]), _line(rule)]
     lines += [_line([cell(text) for text in row]) for row in table.rows]
     below = ["", table.caption] if table.caption else []
-    return "\n".join([f"{'#' * level} {table.title}", "", *lines, *below, ""])
+    return "\n".join([f"## {table.title}", "", *lines, *below, ""])
 
 
 def cell(text: str) -> str:

@@ -154,8 +154,8 @@ class InfluxLive:
         values = {"clock_offset_ms": record.offset_ns * 1e-6, "clock_bound_ms": record.bound_ns * 1e-6}
         self._write(self._names[record.device], record.boot_id, values, record.at_ns)
 
-    async def aclose(self, flush_s: float = FLUSH_S) -> int:
-        """Stop, forward what is left within `flush_s`; returns how many records were not."""
+    async def aclose(self) -> int:
+        """Stop, forward what is left within `FLUSH_S`; returns how many records were not."""
         points = [chore for chore in self._chores if chore.get_name() == "point"]
         for chore in self._chores.difference(points):
             chore.cancel()
@@ -169,7 +169,7 @@ class InfluxLive:
         left = 0
         if self._forwarder is not None:
             with self._explained():
-                await self._forwarder.flush(flush_s)
+                await self._forwarder.flush(FLUSH_S)
                 left = self._forwarder.depth
                 if self._forwarder.dead:
                     self._report(

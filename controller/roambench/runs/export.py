@@ -16,9 +16,7 @@ from roambench.runs.modelled.export import export_modelled
 from roambench.runs.parquet import write_table
 
 
-def export_run(
-    folder: RunFolder, records: EventLog | None = None, *, nominal_s: float | None = None
-) -> list[Path]:
+def export_run(folder: RunFolder, records: EventLog | None = None) -> list[Path]:
     """Write the five tables into the folder, each replaced as a whole, and for a run on virtual devices its
     modelled ledger, its devices and its summary; where agents exchanged models with each other, every such
     transfer besides. Returns the paths. `records`: the folder's log, where it was read already.
@@ -26,17 +24,15 @@ def export_run(
     Works on finished and interrupted runs; a run without readings and phases gets empty energy tables.
     """
     records = records or folder.read_log()
-    found = measured_tables(folder, records, nominal_s=nominal_s)
+    found = measured_tables(folder, records)
     written = [write_table(folder.path / f"{name}.parquet", table) for name, table in found.items()]
     return [*written, *export_modelled(folder, records)]
 
 
-def measured_tables(
-    folder: RunFolder, records: EventLog, *, nominal_s: float | None = None
-) -> dict[str, pa.Table | pa.RecordBatchReader]:
+def measured_tables(folder: RunFolder, records: EventLog) -> dict[str, pa.Table | pa.RecordBatchReader]:
     """The five tables, the long ones as readers of one board at a time, and the transfers among agents where
     there were any, by their files' stems."""
-    energy = energy_of(folder, records, nominal_s=nominal_s)
+    energy = energy_of(folder, records)
     found = {
         "readings": tables.readings_by_board(energy),
         "phases": tables.phases_table(energy),

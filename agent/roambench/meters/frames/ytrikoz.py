@@ -33,8 +33,8 @@ class YtrikozTextFrames(FrameParser):
     stray = b"\r\n"
     pieces = re.compile(rb"[\d. mAVW]+")
 
-    def __init__(self, period_s: float = PERIOD_S) -> None:
-        super().__init__(period_s)
+    def __init__(self) -> None:
+        super().__init__(PERIOD_S)
 
     def _line(self, line: bytes, received_ns: int) -> Reading | None:
         match = _TEXT.fullmatch(line)
@@ -62,8 +62,8 @@ class YtrikozJsonFrames(FrameParser):
     stray = b"\r\n"
     pieces = re.compile(rb'[\d.,:{}"viphw]+')
 
-    def __init__(self, period_s: float = PERIOD_S) -> None:
-        super().__init__(period_s)
+    def __init__(self) -> None:
+        super().__init__(PERIOD_S)
 
     def _line(self, line: bytes, received_ns: int) -> Reading | None:
         match = _JSON.fullmatch(line)

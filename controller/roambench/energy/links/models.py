@@ -26,6 +26,7 @@ PARAMETERS: Final = ("alpha_up", "alpha_down", "beta")
 UNITS: Final = ("mW per Mbit/s", "mW per Mbit/s", "mW")
 #: The link class of a model that has one radio for all.
 ANY: Final = "any"
+_TAIL: Final = 0.975  # below the upper end of a 95 % interval
 _NOTHING: Final[Matrix] = ((0.0, 0.0, 0.0), (0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
 
 
@@ -61,22 +62,21 @@ class KnownLink:
         """Standard uncertainties, shape (3,)."""
         return np.asarray(np.sqrt(np.diag(self.total_covariance)))
 
-    def student(self, confidence: float = 0.95) -> float:
-        """Return how much wider than the normal distribution's the intervals of the fit's part are, with
+    def student(self) -> float:
+        """Return how much wider than the normal distribution's the 95 % intervals of the fit's part are, with
         `dof`."""
-        tail = 0.5 + 0.5 * confidence
         if math.isinf(self.dof):
             return 1.0
-        return float(scipy.special.stdtrit(self.dof, tail) / scipy.special.ndtri(tail))
+        return float(scipy.special.stdtrit(self.dof, _TAIL) / scipy.special.ndtri(_TAIL))
 
-    def half_widths(self, confidence: float = 0.95) -> Numbers:
-        """Half-widths of the parameters' confidence intervals, shape (3,).
+    def half_widths(self) -> Numbers:
+        """Half-widths of the parameters' 95 % confidence intervals, shape (3,).
 
         The fit's part uses Student's t, the gain's part (known from data sheets, not from the fit's scatter)
         the normal quantile; they are independent and add in quadrature.
         """
-        fitted = self.student(confidence) * np.sqrt(np.diag(np.array(self.covariance)))
-        normal = float(scipy.special.ndtri(0.5 + 0.5 * confidence))
+        fitted = self.student() * np.sqrt(np.diag(np.array(self.covariance)))
+        normal = float(scipy.special.ndtri(_TAIL))
         return np.asarray(normal * np.hypot(fitted, self.u_gain * np.abs(self.values)))
 
 

@@ -25,7 +25,6 @@ def complete_timeline(
     alive_ns: Sequence[int] = (),
     restarts_ns: Sequence[int] = (),
     begun: Iterable[PhaseSpan] = (),
-    seam_s: float = SEAM_S,
 ) -> list[PhaseSpan]:
     """Spans of one device that partition [start_ns, end_ns): sorted, no overlap, no hole, durations add up.
 
@@ -56,7 +55,7 @@ def complete_timeline(
         for span in whole
         if span.end_ns > start_ns and span.start_ns < end_ns
     )
-    return _fill(pieces, start_ns, end_ns, device, round(seam_s * 1e9), restarts)
+    return _fill(pieces, start_ns, end_ns, device, round(SEAM_S * 1e9), restarts)
 
 
 def without_outages(spans: Sequence[PhaseSpan], outages: Iterable[Interval]) -> list[PhaseSpan]:
