@@ -77,12 +77,12 @@ def calibrate(
     The model's name or file can then stand in `links.model` of an experiment and in `compare --link-model`.
 
     Examples:
-        roambench calibrate my.toml -o links.json
-        roambench calibrate my.toml -o links.json --rates 2,5,10 --sizes 1,4
+        roambench calibrate my.toml -o links/mybench.toml
+        roambench calibrate my.toml -o links/mybench.toml --rates 2,5,10 --sizes 1,4
     """
     from roambench.runner.screen import in_any_case, progress_screen, say
 
-    keep_inputs(out, file, ending=".json")
+    keep_inputs(out, file, ending=".toml")
     keep_inputs(html, file, option="--page")
     console = progress_screen(stderr=as_json)
     if file.is_dir():

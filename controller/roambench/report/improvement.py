@@ -24,6 +24,8 @@ from roambench.report.spread import CONFIDENCE, Interval, Spread, spread, t_inte
 
 #: Errors of a meter that are the same in every run on it. A model's are, too, but A and B share the model.
 _LASTING: Final = LASTING - {UncertaintyPart.MODEL}
+#: Values that differ by less than this share are alike: they are sums of rounded ones.
+_ROUNDING: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +68,27 @@ class Improvement:
     reason: str = ""
 
     @property
+    def doubt(self) -> str:
+        """Say why nothing is claimed; "" where it is resolved. Pairs that are all alike are one pair, which
+        chance had no part in: their interval has no width and no meaning."""
+        if self.pairs < 2:
+            return "one pair: no claim"
+        if self._is_alike:
+            return "the same in every pair: no claim"
+        return "" if self._holds_no_equality else "not resolved"
+
+    @property
     def resolved(self) -> bool:
         """True if the interval, of the factor where there is one, leaves no doubt who is better."""
+        return not self.doubt
+
+    @property
+    def _is_alike(self) -> bool:
+        spreads = [(mean.sd or 0.0, abs(mean.mean or 0.0)) for mean in (self.a, self.b)]
+        return all(sd <= _ROUNDING * size for sd, size in spreads)
+
+    @property
+    def _holds_no_equality(self) -> bool:
         if self.factor_interval is not None:
             return not self.factor_interval.holds(1.0)
         return self.difference_interval is not None and not self.difference_interval.holds(0.0)

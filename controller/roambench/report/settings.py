@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from math import comb
 from typing import Any, Final
 
@@ -126,7 +127,7 @@ class Best:
 
 def settings_of(runs: Sequence[RunSummary]) -> Settings:
     """The settings of the runs. Those that did not finish are in no mean, nor those that are not fit beside
-    fit ones."""
+    fit ones, nor copies: earlier runs of a seed where chance has no other part."""
     metrics = [metric for metric in dict.fromkeys(run.learning.metric for run in runs) if metric != ACCURACY]
     judged = {f"final {metric.name}": _score(metric) for metric in metrics}
     groups: dict[str, list[RunSummary]] = {}
@@ -146,7 +147,11 @@ def settings_of(runs: Sequence[RunSummary]) -> Settings:
         if left := [run.label for run in members if run not in fit and not run.lost]:
             notes.append(f"{name}: in no mean, as not finished or not fit: {', '.join(left)}")
         notes += [f"{name}: in no mean: {run.label}: {run.lost}" for run in members if run.lost]
-        ordered = sorted(fit, key=lambda run: run.info.seed)
+        last = {run.info.seed: run for run in fit}
+        of_own = [run.info.kind.has_agents or last[run.info.seed] is run for run in fit]
+        if copies := [run.label for run, own in zip(fit, of_own, strict=True) if not own]:
+            notes.append(f"{name}: in no mean, as another run has the same seed: {', '.join(copies)}")
+        ordered = sorted(compress(fit, of_own), key=lambda run: run.info.seed)
         figures = tuple(_figures(run, judged.values()) for run in ordered)
         rows.append(
             RepeatedSetting(

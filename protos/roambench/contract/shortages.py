@@ -15,4 +15,5 @@ SHORTAGES: Final[Mapping[int | None, str]] = {
     errno.EDQUOT: _ROOM,
     errno.EROFS: "the file system is read-only: its disk may fail (dmesg)",
     errno.EIO: "the disk fails (dmesg)",
+    errno.ENOLCK: "the file system gives no lock: start NFS's lock service, or move to a local disk",
 }

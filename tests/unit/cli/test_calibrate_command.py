@@ -81,3 +81,12 @@ def test_a_folder_that_holds_no_calibration_is_told_so(tmp_path, text):
     with folder_with(tmp_path, text) as folder, pytest.raises((RunError, ConfigError)) as error:
         CalibrationPlan.read(folder)
     assert str(tmp_path) in str(error.value)
+
+
+def test_the_help_shows_files_and_means_as_they_are(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    with pytest.raises(SystemExit):
+        cli.main(["calibrate", "--help"])
+    said = capsys.readouterr().out
+    assert said.count("-o links/mybench.toml") == 2
+    assert "How often every point is measured; the mean counts." in said

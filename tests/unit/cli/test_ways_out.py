@@ -132,3 +132,11 @@ def test_a_crate_and_the_records_of_a_run_are_no_output_of_a_report(tmp_path: Pa
             keep_inputs(refused, *inputs)
     for written in (run / "report.html", tmp_path / "new.html", None):
         keep_inputs(written, *inputs)
+
+
+def test_the_records_of_a_calibration_are_no_link_model(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "experiment.json").write_text("{}")
+    assert roambench("calibrate", str(tmp_path), "-o", str(tmp_path / "experiment.json")) == 2
+    assert "expected another file than those that the command reads" in capsys.readouterr().err

@@ -307,19 +307,24 @@ def test_a_mistake_of_ours_at_one_host_stops_no_other(bench: Bench, server: SshS
     assert 'raise KeyError("a bug")' in kept.read_text()
 
 
+@pytest.mark.parametrize(
+    ("number", "advice"),
+    [
+        (errno.EROFS, "the file system is read-only: its disk may fail (dmesg)"),
+        (errno.ENOLCK, "the file system gives no lock: start NFS's lock service, or move to a local disk"),
+    ],
+)
 def test_a_key_that_this_machine_cannot_keep_is_not_the_hosts_trouble(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, number: int, advice: str
 ) -> None:
-    def read_only(path: Path, *rest: object, **more: object) -> None:
-        raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+    def refused(path: Path, *rest: object, **more: object) -> None:
+        raise OSError(number, os.strerror(number), str(path))
 
-    monkeypatch.setattr(known_hosts, "append_lines", read_only)
+    monkeypatch.setattr(known_hosts, "append_lines", refused)
     (outcome,) = on_hosts(bench, bench.hosts, lambda link: "done")
     file = bench.state_dir / "known_hosts"
-    assert outcome.reason == (
-        f"{file}: this machine cannot keep the host's key: Read-only file system; "
-        "the file system is read-only: its disk may fail (dmesg)"
-    )
+    said = f"{file}: this machine cannot keep the host's key: {os.strerror(number)}; {advice}"
+    assert outcome.reason == said
 
 
 #: Does two things on the host, the first of which takes long.

@@ -170,3 +170,25 @@ def test_users_may_be_called_as_directories_of_a_company_call_them(tmp_path: Pat
         tmp_path, f'[[hosts]]\nname = "a"\naddress = "10.0.0.1"\nmeter.driver = "none"\nssh_user = "{user}"'
     ).hosts
     assert host.ssh_user == user
+
+
+def test_a_wrong_range_invents_no_mistake_of_those_who_name_its_hosts(tmp_path: Path) -> None:
+    hosts = """
+        [controller]
+        address = "10.36.1.9"
+        [groups.reading]
+        interface = "eth0"
+        [[hosts]]
+        name = "pi-1"
+        address = "10.36.1.1"
+        meter = { port = "/dev/ttyUSB0", host = "pi-2" }
+        [[hosts]]
+        name = "pi-[2:3]"
+        address = "10.36.1.[2:4]"
+        tags = ["reading"]
+        meter = { driver = "none" }
+    """
+    (refused,) = problems_of(tmp_path, hosts)
+    assert refused.startswith(
+        "mine.toml: hosts[2].name: expected as many as the entry's other ranges have (3)"
+    )

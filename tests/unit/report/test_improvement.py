@@ -121,6 +121,16 @@ def test_one_pair_gives_a_factor_and_claims_nothing() -> None:
         improvement([], "lower")
 
 
+@pytest.mark.parametrize("factor", [1.0, 1.0 + 1e-15])
+def test_copies_of_one_pair_claim_no_more_than_one(factor: float) -> None:
+    found = plain([2.0, 2.0 * factor, 2.0], [3.0 * factor, 3.0, 3.0])
+    assert (found.doubt, found.resolved, found.winner) == ("the same in every pair: no claim", False, "")
+    assert plain([0.0, 0.0], [5.0, 5.0]).doubt == "the same in every pair: no claim"
+    assert plain([0.0, 0.0, 0.0], [5.0, 6.0, 7.0]).doubt == ""
+    assert plain([2.0], [3.0]).doubt == "one pair: no claim"
+    assert plain([1.0, 1.0], [2.0, 8.0]).doubt == "not resolved"
+
+
 def test_equal_runs_are_not_resolved() -> None:
     found = plain([2.0, 2.0], [2.0, 2.0])
     assert found.factor_interval == Interval(1.0, 1.0)

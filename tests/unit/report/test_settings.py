@@ -94,6 +94,20 @@ def test_a_setting_has_the_means_of_its_seeds_and_the_best_is_found_by_pairs(gri
     assert wasted.sentence == "Trainings wasted: all settings have the same mean, 50 ± 0 %."
 
 
+@pytest.mark.parametrize(("fleet", "counted"), [("local", 2), ("simulated", 1), ("rehearsal", 1)])
+def test_of_runs_of_one_seed_without_agents_the_last_counts(
+    hand_made: Callable[..., Path], tmp_path: Path, fleet: str, counted: int
+) -> None:
+    for name in ("mohawk", "again"):
+        hand_made(name, config={"seed": 1}, fleet=fleet, readings=fleet == "local", phases=fleet == "local")
+    found = settings_of(report(runs_at([tmp_path])).summaries)
+    (row,) = found.rows
+    assert (len(row.runs), row.runs_in_all) == (counted, 2)
+    assert len(found.notes) == 2 - counted
+    for note in found.notes:
+        assert note.startswith("mohawk: in no mean, as another run has the same seed: ")
+
+
 def test_of_settings_that_never_reach_a_threshold_nothing_is_said(grid: Path) -> None:
     """Two reach it, one of them in two seeds of three."""
     found = settings_of(report(runs_at([grid])).summaries)

@@ -7,7 +7,17 @@ from pathlib import Path
 import pytest
 
 from roambench.contract.errors import ConfigError
-from roambench.study.ab.ab_plan import Asked, abba, plan_ab
+from roambench.experiment.sections import Experiment, resolved
+from roambench.runs.fleet_kinds import FLEET_KINDS
+from roambench.study.ab.ab_plan import (
+    _ALIKE,
+    _SYSTEMS_KEYS,
+    _SYSTEMS_TABLES,
+    Asked,
+    _may_differ,
+    abba,
+    plan_ab,
+)
 from roambench.study.sweep.points import point_key
 
 EXPERIMENT = """
@@ -49,10 +59,22 @@ def test_both_runs_of_a_pair_have_its_seed(file: Path) -> None:
 
 
 def test_one_seed_for_all_repeats_still_makes_runs_of_their_own(file: Path) -> None:
-    plan = plan_ab(asked(file, same_seed=True))
+    plan = plan_ab(asked(file, same_seed=True, fleet="local"))
     assert {turn.point.seed for turn in plan.turns} == {7}
     assert len({turn.point.folder_name for turn in plan.turns}) == 8
-    assert len({point_key(turn.point.experiment, "rehearsal", "") for turn in plan.turns}) == 2
+    assert len({point_key(turn.point.experiment, "local", "") for turn in plan.turns}) == 2
+
+
+@pytest.mark.parametrize("fleet", ["rehearsal", "simulated"])
+def test_copies_of_one_pair_are_refused_before_anything_runs(file: Path, fleet: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        plan_ab(asked(file, same_seed=True, fleet=fleet))
+    (problem,) = refused.value.problems
+    assert problem == (
+        f"--same-seed: on --fleet {fleet} chance has no part but the seed, so 4 pairs would be "
+        "copies of one: expected none, or --repeats 1"
+    )
+    assert plan_ab(asked(file, same_seed=True, fleet=fleet, repeats=1)).pairs == 1
 
 
 def test_the_same_comparison_has_the_same_folders_and_more_pairs_keep_them(file: Path) -> None:
@@ -78,12 +100,60 @@ def test_arms_are_named_by_what_tells_them_apart(file: Path, tmp_path: Path) -> 
 def test_work_that_is_not_the_same_is_told(file: Path) -> None:
     plan = plan_ab(asked(file, changes_b=("fleet.agents=6",), repeats=3))
     assert plan.warnings == (
-        "fleet.agents differs (8 and 6): A and B do not do the same work",
+        "fleet.agents differs (8 and 6): A and B do not do the same work, or are not measured alike",
         "an odd number of pairs: a slow drift of the bench does not cancel in the last one",
     )
     assert plan_ab(asked(file, repeats=1)).warnings == (
         "one pair only: no interval, nothing is claimed; take --repeats 4 or more",
     )
+
+
+@pytest.mark.parametrize(
+    ("change", "fleet"),
+    [
+        ('learning.dataset="synthetic"', "rehearsal"),
+        ("learning.images_per_device=50", "rehearsal"),
+        ("learning.alpha=0.1", "rehearsal"),
+        ("synthetic.noise=2.0", "rehearsal"),
+        ('fleet.mapping="random"', "rehearsal"),
+        ("rounds.stop_at_threshold=true", "rehearsal"),
+        ("rounds.accuracy_threshold=0.7", "rehearsal"),
+        ('algorithm.sync_download="free"', "rehearsal"),
+        ("contacts.radius=4.0", "rehearsal"),
+        ("links.port_mbit_s=50.0", "rehearsal"),
+        ("energy.gain=1.2", "local"),
+        ('local.meter_profile="ina226"', "local"),
+        ("local.cpu_slowdown=10.0", "local"),
+        ("simulated.train_w=2.0", "simulated"),
+    ],
+)
+def test_what_is_no_systems_own_is_told_where_the_fleet_reads_it(file: Path, change: str, fleet: str) -> None:
+    key = change.partition("=")[0]
+    (told,) = plan_ab(asked(file, changes_b=(change,), fleet=fleet)).warnings
+    assert told.startswith(f"{key} differs (")
+    if key.startswith(("local.", "simulated.")):
+        assert plan_ab(asked(file, changes_b=(change,))).warnings == ()
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        *("learning.learning_rate", "learning.model", "links.codec_up", "rounds.cloud_every_steps"),
+        *("fleet.aps", "algorithm.per_ap", "algorithm.parameters.macfl.tau", "systems"),
+    ],
+)
+def test_what_a_system_does_may_differ(key: str) -> None:
+    assert _may_differ(key, FLEET_KINDS["local"])
+
+
+def test_every_key_that_may_differ_is_a_key_of_an_experiment() -> None:
+    keys = resolved(Experiment())
+    assert set(_SYSTEMS_TABLES) <= set(keys)
+    for table, names in _SYSTEMS_KEYS.items():
+        assert set(names) < set(keys[table])
+    for key in _ALIKE:
+        table, name = key.split(".")
+        assert name in keys[table]
 
 
 def test_every_mistake_of_both_files_is_told_at_once(file: Path) -> None:

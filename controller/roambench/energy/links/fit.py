@@ -162,12 +162,13 @@ def fit_link(
 
 
 def pooled(name: str, fits: Sequence[LinkFit]) -> tuple[KnownLink, tuple[float, float, float]]:
-    """Return what is to be expected of devices like these: the mean of the fits, its covariance from their
-    scatter; and that scatter (sd).
+    """Return the parameters of another device like these: the mean of the n fits, with the prediction's
+    covariance V = S + S / n; and the scatter between devices (sd).
 
-    The scatter between devices holds all that differs from one to the next, their meters' gains included.
-    It is never taken as smaller than what the single fits leave open. With one device it is that device's
-    fit, and nothing is known of others.
+    S is the covariance of the fits, with n - 1 degrees of freedom (Student's t): how far a device is from the
+    mean of all. S / n is how far that mean is from the mean of these. S holds all that differs from one
+    device to the next, their meters' gains included, and is never taken as smaller than what the single fits
+    leave open. One device has no S: the result is that device's fit, and nothing is known of others.
     """
     if not fits:
         raise ConfigError([f"link fit {name!r}: no device could be fitted"])
@@ -183,7 +184,7 @@ def pooled(name: str, fits: Sequence[LinkFit]) -> tuple[KnownLink, tuple[float, 
     scatter_at_least = both * np.outer(wider, wider)
     sd_up, sd_down, sd_beta = np.sqrt(np.diag(scatter)).tolist()
     known = KnownLink(
-        _power(name, values.mean(axis=0)), matrix_of(scatter_at_least / count), float(count - 1)
+        _power(name, values.mean(axis=0)), matrix_of(scatter_at_least * (1.0 + 1.0 / count)), float(count - 1)
     )
     return known, (sd_up, sd_down, sd_beta)
 

@@ -96,6 +96,8 @@ class Provenance:
 class LinkModel:
     """A named model: `links` by link class ("lte", "wifi", or "any" for all), `devices` by device name.
 
+    A fitted model's "any" is a prediction for a device that was not calibrated (`fit.pooled`). Such devices
+    share its error in sums, which makes the interval of a sum wider than it need be, never narrower.
     `between_sd` is the scatter of the parameters from device to device (NaN for fewer than two).
     """
 

@@ -54,13 +54,13 @@ class RadioWork:
         amounts = 1e-3 * np.array([self.up_mbit, self.down_mbit, self.active_s])
         terms = [
             (UncertaintyPart.MODEL, f"fit of {source}, {number}", u_j)
-            for number, u_j in enumerate((amounts @ _independent_errors(known)).tolist())
+            for number, u_j in enumerate((amounts @ independent_errors(known)).tolist())
         ]
         return Energy(float(known.values @ amounts), covered_s=self.active_s, terms=tuple(terms))
 
 
 @cache
-def _independent_errors(known: KnownLink) -> Numbers:
+def independent_errors(known: KnownLink) -> Numbers:
     """Errors of the parameters, shape (3, 3): a column each, independent of the others; ± 2 u holds 95 % of
     what a fit with few degrees of freedom leaves open."""
     variances, directions = np.linalg.eigh(np.array(known.covariance))

@@ -15,6 +15,7 @@ from roambench.contract.phases import COMPUTING_PHASES, Phase
 from roambench.energy.energy_value import UncertaintyPart
 from roambench.energy.ledger import PHASES, Chosen, Codes, Errors, Ledger, Numbers
 from roambench.energy.links.models import KnownLink, LinkModel
+from roambench.energy.links.radio_work import independent_errors
 from roambench.energy.modelled.device_power import DevicePower
 
 _UP, _REST = (PHASES.index(phase) for phase in (Phase.UPLOAD, Phase.REST))
@@ -40,11 +41,9 @@ class EnergyModel:
         return f"{source} 0", f"{source} 1", f"{source} 2", f"{gain} gain"
 
     def known(self, link: str, device: str) -> tuple[KnownLink, np.ndarray]:
-        """The parameters for a link and a matrix R with R R' = their covariance: their joint error is that of
-        three independent directions."""
+        """The parameters for a link and their independent errors, a column each."""
         known = self.links.of(link, device)
-        values, vectors = np.linalg.eigh(np.array(known.covariance))
-        return known, vectors * np.sqrt(np.maximum(values, 0.0))
+        return known, independent_errors(known)
 
 
 @dataclass(frozen=True, eq=False)

@@ -68,10 +68,11 @@ def load_bench(path: Path | str) -> Bench:
     groups = _groups(groups, path.name, problems)
     entries, vague = _hosts(tables, _without(defaults, mistaken), groups, path, problems, forgiven)
     hosts = [host for _, host in entries]
+    whole = not hosts or len(dict(entries)) == len(tables)
     problems += [
         f"{path.name}: groups.{name}: expected the tag of a host, and no host has it"
         for name in groups
-        if hosts and not any(name in host.tags for host in hosts)
+        if hosts and whole and not any(name in host.tags for host in hosts)
     ]
     lines = KeyLines(path)
     problems = lines.put_in(problems, path.name)
@@ -82,7 +83,7 @@ def load_bench(path: Path | str) -> Bench:
     if any(key == "meter" or isinstance(defaults[key], Mapping) for key, *_ in mistaken):
         vague = hosts
     entry_of = {id(host): entry for entry, host in entries}
-    for host, mistake in host_mistakes(hosts, vague=vague):
+    for host, mistake in host_mistakes(hosts, vague=vague, whole=whole):
         problems.append(f"{path.name}{lines.at(entry_of[id(host)])}: {mistake}")
     if problems or bench is None:
         raise ConfigError(problems)

@@ -42,11 +42,14 @@ def _influx_mistakes(influxdb: InfluxTable) -> list[str]:
     return []
 
 
-def host_mistakes(hosts: Sequence[Host], *, vague: Sequence[Host] = ()) -> list[tuple[Host, str]]:
+def host_mistakes(
+    hosts: Sequence[Host], *, vague: Sequence[Host] = (), whole: bool = True
+) -> list[tuple[Host, str]]:
     """Mistakes of single hosts, and what two hosts may not share (by the last of them); every line names its
     hosts.
 
-    `vague`: those of them whose meters may lack what the file wanted them to have.
+    `vague`: those of them whose meters may lack what the file wanted them to have. Unless `whole` the file
+    has more hosts than these.
     """
     unsure = set(map(id, vague))
     problems = [
@@ -56,7 +59,7 @@ def host_mistakes(hosts: Sequence[Host], *, vague: Sequence[Host] = ()) -> list[
             (
                 *_name_mistakes(host),
                 *_meter_mistakes(host, known=id(host) not in unsure),
-                *_reader_mistakes(host, hosts),
+                *(_reader_mistakes(host, hosts) if whole else ()),
                 *_card_mistakes(host),
             )
         )

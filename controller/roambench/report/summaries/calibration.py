@@ -114,7 +114,13 @@ class Calibration:
         for device in self.devices:
             for flag in device.flags():
                 devices.setdefault(flag, []).append(device.device)
-        return [*self.doubts, *(f"{few(names)}: {flag}" for flag, names in devices.items())]
+        flags = [*self.doubts, *(f"{few(names)}: {flag}" for flag, names in devices.items())]
+        if len(self.devices) == 1:
+            flags.append(
+                f"{self.devices[0].device}: one board does not show how much others differ: for them "
+                '[links."any"] is too narrow; calibrate two boards or more'
+            )
+        return flags
 
     def values(self) -> dict[str, Any]:
         """For machines: plain JSON types."""

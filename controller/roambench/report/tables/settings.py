@@ -58,11 +58,7 @@ def pairs_table(found: Settings) -> ReportTable | None:
                     str(made.pairs),
                     of.format(better[0]),
                     NONE if better[1] is None else f"[{_end(better[1].low)}, {_end(better[1].high)}]",
-                    "better"
-                    if made.winner == "A"
-                    else "one pair: no claim"
-                    if made.pairs < 2
-                    else "not resolved",
+                    "better" if made.winner == "A" else made.doubt or "not resolved",
                 )
             )
     if not rows:

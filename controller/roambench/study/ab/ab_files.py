@@ -45,7 +45,7 @@ def _cells(row: PairedFigure, plan: AbPlan) -> tuple[str, ...]:
         interval_text(found.a, share=share),
         interval_text(found.b, share=share),
         factor if found.factor is not None else difference_cell(found, share=share),
-        _interval(found.factor_interval if found.factor is not None else None),
+        interval_cell(found.factor_interval if found.factor is not None else None),
         verdict(found, plan.labels),
     )
 
@@ -61,16 +61,14 @@ def difference_cell(found: Improvement, *, share: bool = False) -> str:
 
 
 def verdict(found: Improvement, labels: Mapping[ArmName, str]) -> str:
-    """A is better; B is better; not resolved; one pair claims nothing."""
-    if found.pairs < 2:
-        return "one pair: no claim"
-    winner = found.winner
-    if winner:
-        return f"{winner} ({labels['A' if winner == 'A' else 'B']}) is better"
-    return "not resolved"
+    """A is better, or B; else the doubt."""
+    if found.doubt:
+        return found.doubt
+    return f"{found.winner} ({labels['A' if found.winner == 'A' else 'B']}) is better"
 
 
-def _interval(interval: Interval | None) -> str:
+def interval_cell(interval: Interval | None) -> str:
+    """[0.981, 1.034]; a dash for none."""
     return NONE if interval is None else f"[{interval.low:.3f}, {interval.high:.3f}]"
 
 
@@ -128,6 +126,7 @@ def _row(row: PairedFigure) -> dict[str, Any]:
         "difference_interval": _ends(found.difference_interval),
         "resolved": found.resolved,
         "winner": found.winner or None,
+        "doubt": found.doubt or None,
         "reason": found.reason or None,
     }
 

@@ -14,7 +14,7 @@ from roambench.report.figures.look import MUTED, RUN_COLOURS
 from roambench.report.pages.page import Parts, document, folded, warnings
 from roambench.report.spread import interval_text
 from roambench.report.table import ReportTable
-from roambench.study.ab.ab_files import results_table, verdict
+from roambench.study.ab.ab_files import interval_cell, results_table, verdict
 from roambench.study.ab.ab_plan import AbPlan, ArmName
 from roambench.study.ab.ab_results import AbTable, Ended
 from roambench.study.campaign.cooling import Cooled
@@ -64,13 +64,15 @@ def finding_of(plan: AbPlan, table: AbTable) -> str:
     name = next((name for name in wastes if name in found and found[name].factor), None)
     if name is None:
         return f"{a} against {b}"
-    factor, winner = found[name].factor or 1.0, found[name].winner
-    pairs = count(found[name].pairs, "pair")
+    beside, waste = found[name], wastes[name]
+    factor, winner, pairs = beside.factor or 1.0, beside.winner, count(beside.pairs, "pair")
+    if "no claim" in beside.doubt:
+        return f"The wasted {waste} of {a} and {b}, {beside.doubt}"
     if not winner:
-        outcome = "one pair claims nothing" if found[name].pairs < 2 else f"not resolved in {pairs} of runs"
-        return f"The wasted {wastes[name]} of {a} and {b}: {outcome}"
+        shown = f"{factor:.3f} × {interval_cell(beside.factor_interval)}"
+        return f"The wasted {waste} of {b} is {shown} that of {a}: {beside.doubt} in {pairs} of runs"
     more, less, times = (b, a, factor) if winner == "A" else (a, b, 1.0 / factor)
-    return f"{more} wasted {times:.2f} × the {wastes[name]} of {less}, in {pairs} of runs"
+    return f"{more} wasted {times:.2f} × the {waste} of {less}, in {pairs} of runs"
 
 
 def order_of(plan: AbPlan) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -14,12 +14,29 @@ from roambench.experiment.overrides import Override, parse_overrides
 from roambench.experiment.sections import Experiment, resolved
 from roambench.runner.foreign_code import digest_of, foreign_code
 from roambench.runner.places.table import fleet_of, refuse_unfit
+from roambench.runs.fleet_kinds import FleetKind
 from roambench.study.sweep.points import FREE, Point, point_key, text
 
 ArmName = Literal["A", "B"]
 ARMS: Final[tuple[ArmName, ArmName]] = ("A", "B")
-#: What makes A's and B's joules incomparable with any systems.
-_ALIKE: Final = ("fleet.agents", "local.time_scale", "local.cpu_slowdown", "trace")
+#: What a system does, which A and B may differ in: tables, and keys of others. All other keys are of the work
+#: that both are given, or of the bench that measures it.
+_SYSTEMS_TABLES: Final = ("systems", "algorithm", "program")
+_SYSTEMS_KEYS: Final[Mapping[str, tuple[str, ...]]] = {
+    "fleet": ("aps", "deadline_s"),
+    "links": ("codec_up", "codec_down", "codec_of"),
+    "learning": (
+        *("model", "local_epochs", "local_steps", "batch_size", "optimiser", "learning_rate", "momentum"),
+        *("weight_decay", "augmentation", "channels_last", "download"),
+    ),
+    "rounds": (
+        *("cloud_every_steps", "sigma", "cosine", "empty_sync_clears", "orders", "lookahead", "score_aps"),
+    ),
+    "decentralised": ("half_step", "alpha", "exchange_deadline_s"),
+    "simulated": ("backend", "ray_address", "precision", "stack", "device", "train"),
+}
+#: Keys of a system's tables that are of the work nevertheless, or of how it is counted.
+_ALIKE: Final = ("algorithm.sync_download", "program.reachable")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +102,8 @@ def plan_ab(asked: Asked) -> AbPlan:
     """All runs, every one checked before anything starts; ConfigError lists the mistakes of both files.
 
     Each pair has its own seed, A's and the ones after it, which both its runs take: the interval then
-    covers what another draw would change. `same_seed` repeats one seed: only the bench's own scatter.
+    covers what another draw would change. `same_seed` repeats one seed: only the bench's own scatter, which
+    fleets without agents have none of.
     """
     problems: list[str] = []
     base: dict[ArmName, Experiment] = {}
@@ -93,6 +111,7 @@ def plan_ab(asked: Asked) -> AbPlan:
         try:
             base[arm] = _experiment(asked, arm, None)
             refuse_unfit(base[arm], fleet_of(asked.fleet)[0])
+            _refuse_copies(asked)
             if len(base[arm].systems) != 1:
                 got = ", ".join(base[arm].systems)
                 problems.append(
@@ -114,6 +133,18 @@ def plan_ab(asked: Asked) -> AbPlan:
         turns.append(PairedRun(arm, pair, Point(row, experiment, asked.fleet, short, code, f"{arm}{pair}")))
     differences = tuple(_differences(resolved(base["A"]), resolved(base["B"])))
     return AbPlan(asked, _labels(asked, base), tuple(turns), differences, tuple(_doubts(asked, differences)))
+
+
+def _refuse_copies(asked: Asked) -> None:
+    """ConfigError where nothing but the seed differs from one pair to the next, and the seed shall not."""
+    kind = fleet_of(asked.fleet)[0]
+    if asked.same_seed and asked.repeats > 1 and not kind.has_agents:
+        raise ConfigError(
+            [
+                f"--same-seed: on --fleet {kind.name} chance has no part but the seed, so {asked.repeats} "
+                "pairs would be copies of one: expected none, or --repeats 1"
+            ]
+        )
 
 
 def _experiment(asked: Asked, arm: ArmName, seed: int | None) -> Experiment:
@@ -146,9 +177,18 @@ def _differences(a: Any, b: Any, path: Sequence[str] = ()) -> Iterator[tuple[str
 
 def _doubts(asked: Asked, differences: Sequence[tuple[str, str, str]]) -> Iterator[str]:
     for key, a, b in differences:
-        if key in _ALIKE or key.startswith("trace."):
-            yield f"{key} differs ({a} and {b}): A and B do not do the same work"
+        if not _may_differ(key, fleet_of(asked.fleet)[0]):
+            yield f"{key} differs ({a} and {b}): A and B do not do the same work, or are not measured alike"
     if asked.repeats == 1:
         yield "one pair only: no interval, nothing is claimed; take --repeats 4 or more"
     elif asked.repeats % 2:
         yield "an odd number of pairs: a slow drift of the bench does not cancel in the last one"
+
+
+def _may_differ(key: str, kind: FleetKind) -> bool:
+    table, _, name = key.partition(".")
+    if (table == "local" and not kind.emulates) or (table == "simulated" and not kind.is_virtual):
+        return True  # such a fleet does not read it
+    if table in _SYSTEMS_TABLES:
+        return key not in _ALIKE
+    return name in _SYSTEMS_KEYS.get(table, ())

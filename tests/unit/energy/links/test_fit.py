@@ -170,31 +170,35 @@ def test_one_device_pooled_is_itself():
     assert all(math.isnan(sd) for sd in between)
 
 
-def test_the_mean_device_is_as_uncertain_as_devices_differ():
-    """Boards at 180, 200 and 220 mW: sd 20, so u = 20 / sqrt(3) and t(2) = 4.303."""
+def test_another_device_is_as_uncertain_as_devices_differ_and_their_mean_is():
+    """Boards at 180, 200 and 220 mW: sd 20, so u = 20 * sqrt(1 + 1/3) and t(2) = 4.303."""
     fits = [fit_link("x", line_points(beta={"up": b, "down": b}), u_gain=0.0) for b in (0.18, 0.20, 0.22)]
     known, between = pooled("bench", fits)
     assert known.values == pytest.approx([10.0, 5.0, 200.0])
     assert between[2] == pytest.approx(20.0)
     assert known.dof == 2.0
-    assert known.half_widths()[2] == pytest.approx(4.3027 * 20.0 / math.sqrt(3.0), rel=1e-3)
+    assert known.half_widths()[2] == pytest.approx(4.3027 * 20.0 * math.sqrt(4.0 / 3.0), rel=1e-3)
 
 
 def test_devices_that_agree_by_chance_are_not_known_better_than_each_was_measured():
     fits = [fit_link("x", line_points(), u_gain=0.01)] * 4
     known, _ = pooled("bench", fits)
-    assert known.u == pytest.approx(fits[0].known.u / 2.0, rel=1e-6)
+    assert known.u == pytest.approx(fits[0].known.u * math.sqrt(1.25), rel=1e-6)
 
 
-def test_pooled_intervals_hold_the_mean_of_the_boards_a_bench_is_drawn_from():
+@pytest.mark.parametrize("boards", [2, 4, 16])
+def test_pooled_intervals_hold_another_board_as_often_as_they_say(boards):
+    """Of 300 benches, boards with a beta within 10 % (sd) of 200 mW; 95 % less three sd of the draws."""
     noise = np.random.default_rng(5)
     held = []
-    for _ in range(200):
-        fits = []
-        for _ in range(4):
-            beta = BETA_W * float(noise.uniform(0.7, 1.3))
-            points = line_points(noise, beta={"up": beta, "down": beta})
-            fits.append(fit_link("x", points, u_gain=0.0))
+    for _ in range(300):
+        betas = BETA_W * (1.0 + 0.1 * noise.standard_normal(boards + 1))
+        fits = [
+            fit_link("x", line_points(noise, beta={"up": beta, "down": beta}), u_gain=0.0)
+            for beta in betas[1:]
+        ]
         known, _ = pooled("bench", fits)
-        held.append(np.abs(known.values - [10.0, 5.0, 200.0]) <= known.half_widths())
-    assert np.all(np.mean(held, axis=0) > 0.90)
+        other = [10.0, 5.0, 1e3 * betas[0]]
+        held.append(np.abs(known.values - other) <= known.half_widths())
+    assert np.all(np.mean(held, axis=0) > 0.91)
+    assert np.mean(held, axis=0)[2] < 0.99

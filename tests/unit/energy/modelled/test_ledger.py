@@ -96,6 +96,14 @@ def test_the_link_models_covariance_gives_the_uncertainty() -> None:
     assert errors.each().tolist() == pytest.approx([math.sqrt(1236.0) * 1e-3])
 
 
+def test_a_fit_of_few_boards_is_as_wide_as_students_t_says() -> None:
+    """One degree of freedom: t = 12.7062, of which k = 2 counts 12.7062 / 1.95996."""
+    known = replace(fitted().links["any"], dof=1.0)
+    model = EnergyModel(LinkModel("own", {"any": known}, Provenance("test")), PI)
+    expected = 12.7062 / 1.95996 * math.sqrt(1236.0) * 1e-3
+    assert ledger(model, UP).total("net").u_joules == pytest.approx(expected, rel=1e-4)
+
+
 def test_errors_of_one_model_add_linearly_over_transfers_and_boards() -> None:
     model = EnergyModel(fitted(), PI)
     sent = ledger(model, *(replace(UP, device=device) for device in range(3)))

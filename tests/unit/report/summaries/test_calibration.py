@@ -58,6 +58,15 @@ def test_what_spoils_a_fit_is_said_aloud():
     assert [flag.split(" is only")[0] for flag in wide] == ["alpha_up", "alpha_down", "beta"]
 
 
+def test_one_board_alone_says_that_others_are_not_known():
+    (flag,) = calibration(device()).flags()
+    assert flag == (
+        'pi-01: one board does not show how much others differ: for them [links."any"] is too narrow; '
+        "calibrate two boards or more"
+    )
+    assert calibration(device(), device("pi-02")).flags() == []
+
+
 def test_the_tables_hold_value_and_half_width_and_how_much_of_the_truth_is_inside():
     made = calibration(device(truth=LinkPower("t", 10.0, 5.0, 200.0)), device("pi-02"))
     table = parameter_table(made)
