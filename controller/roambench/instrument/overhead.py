@@ -172,8 +172,8 @@ class _BlockReadings:
     watts: npt.NDArray[np.float64]
 
     def parts(self) -> Iterator[_Part]:
-        """Means of parts of about `_PART_S`, of equally many readings."""
-        count = max(1, round((self.at_s[-1] - self.at_s[0]) / _PART_S))
+        """Means of two parts or more, each of about `_PART_S`, of equally many readings."""
+        count = max(2, round((self.at_s[-1] - self.at_s[0]) / _PART_S))
         for at_s, watts in zip(
             np.array_split(self.at_s, count), np.array_split(self.watts, count), strict=True
         ):
