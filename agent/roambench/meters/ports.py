@@ -73,6 +73,12 @@ def parse_port(driver: str, text: str, options: Collection[str] = ()) -> Port:
     return Port(driver, text, address, given)
 
 
+def option_in(text: str, name: str) -> str:
+    """The value of an option of the port `text`; "" where it has none of that name."""
+    options = (item.partition("=") for item in text.partition("?")[2].split("&"))
+    return next((value for key, _, value in options if key == name), "")
+
+
 def with_option(text: str, name: str, value: str) -> str:
     """The port `text` with one more option; as it is where it has that one, or `value` is empty."""
     if not value or any(item.startswith(f"{name}=") for item in text.partition("?")[2].split("&")):

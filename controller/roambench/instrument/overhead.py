@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+import scipy
 
 from roambench.contract.duty import DutyLevel
 from roambench.contract.errors import ConfigError
-from roambench.energy.idle.baseline import idle_level
 from roambench.energy.readings.occupancy import SP2_STEP_W
 from roambench.energy.uncertainty import UNCALIBRATED_SP2, MeterCalibration
 
 #: Fewer usable readings than this, and a block says nothing.
 MIN_READINGS: Final = 3
+#: Times over which idle power may wander, s; what lasts for the first is over in the next part of a block.
+_WANDERS_S: Final = (0.1, 6.0, 25.0, 50.0, 100.0, 200.0, 400.0, 800.0, 1600.0)
+_PART_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,45 +96,44 @@ def board_overhead(
     """One board's overhead from readings (arrival stamps and raw watts, shape (readings,)) and its blocks.
 
     A block's first `settle_s` are left out: the session is being dialled, the meter's window still looks
-    back. Block means are fitted by one mean per level and one straight line of drift; where they scatter
-    more than their readings do, the scatter counts. The meter's offset cancels; its gain does not. A power
-    that moves by less than half of `step_w` (standard deviation) is rounded the same way most of the time:
-    then the level is wrong by up to half a step, however long one looks. ConfigError when a level has no
-    two blocks worth using.
+    back. Parts of blocks are fitted by one mean per level and one straight line of drift, about which idle
+    power wanders (`_fit`). The meter's offset cancels; its gain does not. A power that moves by less than
+    half of `step_w` (standard deviation) is rounded the same way most of the time: then the level is wrong
+    by up to half a step, however long one looks. ConfigError when a level has no two blocks worth using.
     """
-    means = [mean for block in blocks if (mean := _mean_of(ns, watts, block, settle_s, step_w)) is not None]
+    seen = [used for block in blocks if (used := _readings_of(ns, watts, block, settle_s)) is not None]
     for level in DutyLevel:
-        if sum(mean.level is level for mean in means) < 2:
+        if sum(used.level is level for used in seen) < 2:
             raise ConfigError(
                 [
                     f"overhead: level {level.value!r} has fewer than 2 blocks with {MIN_READINGS} readings; "
                     "measure for longer, or look why the meter was silent"
                 ]
             )
-    fitted, covariance = _fit(means)
+    fitted = _fit([part for used in seen for part in used.parts()])
     rounding_w = [
-        step_w / math.sqrt(12.0) if any(mean.steady for mean in means if mean.level is level) else 0.0
+        step_w / math.sqrt(12.0)
+        if any(used.watts.std() < 0.5 * step_w for used in seen if used.level is level)
+        else 0.0
         for level in DutyLevel
     ]
 
     def difference(high: DutyLevel, low: DutyLevel) -> PowerDifference:
         order = list(DutyLevel)
         a, b = order.index(high), order.index(low)
-        found_w = float(fitted[a] - fitted[b]) / calibration.gain
-        variance = float(covariance[a, a] + covariance[b, b] - 2.0 * covariance[a, b])
+        found_w, scatter_w = (watts / calibration.gain for watts in fitted.difference(a, b))
         shared_w = math.hypot(rounding_w[a], rounding_w[b]) / calibration.gain
-        scatter_w = math.sqrt(max(0.0, variance)) / calibration.gain
         return PowerDifference(
             found_w, math.hypot(scatter_w, shared_w, calibration.u_gain * found_w), shared_w
         )
 
-    corrected = calibration.correct(fitted)
+    corrected = calibration.correct(fitted.levels)
     return Overhead(
         {level: float(corrected[index]) for index, level in enumerate(DutyLevel)},
         difference(DutyLevel.AGENT, DutyLevel.READER),
         difference(DutyLevel.STREAMING, DutyLevel.AGENT),
         difference(DutyLevel.STREAMING, DutyLevel.READER),
-        sum(mean.readings for mean in means),
+        sum(len(used.watts) for used in seen),
     )
 
 
@@ -155,47 +157,91 @@ def mean_overhead(boards: Sequence[Overhead]) -> Overhead:
 
 
 @dataclass(frozen=True, slots=True)
-class _BlockMean:
+class _Part:
     level: DutyLevel
     at_s: float
     watts: float
-    u_watts: float
-    readings: int
-    steady: bool  # the readings move too little for rounding to average out
 
 
-def _mean_of(
-    ns: npt.NDArray[np.int64],
-    watts: npt.NDArray[np.float64],
-    block: DutyBlock,
-    settle_s: float,
-    step_w: float,
-) -> _BlockMean | None:
-    seen = watts[(ns >= block.start_ns + round(settle_s * 1e9)) & (ns < block.end_ns)]
-    if len(seen) < MIN_READINGS:
+@dataclass(frozen=True, slots=True)
+class _BlockReadings:
+    """The usable readings of a block of `level`, shape (readings,), and their stamps."""
+
+    level: DutyLevel
+    at_s: npt.NDArray[np.float64]
+    watts: npt.NDArray[np.float64]
+
+    def parts(self) -> Iterator[_Part]:
+        """Means of two parts or more, each of about `_PART_S`, of equally many readings."""
+        count = max(2, round((self.at_s[-1] - self.at_s[0]) / _PART_S))
+        for at_s, watts in zip(
+            np.array_split(self.at_s, count), np.array_split(self.watts, count), strict=True
+        ):
+            if len(watts):
+                yield _Part(self.level, float(at_s.mean()), float(watts.mean()))
+
+
+def _readings_of(
+    ns: npt.NDArray[np.int64], watts: npt.NDArray[np.float64], block: DutyBlock, settle_s: float
+) -> _BlockReadings | None:
+    inside = (ns >= block.start_ns + round(settle_s * 1e9)) & (ns < block.end_ns)
+    if np.count_nonzero(inside) < MIN_READINGS:
         return None
-    level = idle_level(seen)
-    middle_s = 0.5e-9 * (block.start_ns + block.end_ns)
-    steady = float(seen.std()) < 0.5 * step_w
-    return _BlockMean(block.level, middle_s, level.watts, level.u_watts, len(seen), steady)
+    return _BlockReadings(block.level, ns[inside].astype(np.float64) * 1e-9, watts[inside])
 
 
-def _fit(means: Sequence[_BlockMean]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Means per level at the middle of the time, and their covariance, shapes (levels,) and square."""
-    at_s = np.array([mean.at_s for mean in means])
-    columns = [np.array([float(mean.level is level) for mean in means]) for level in DutyLevel]
-    design = np.column_stack([*columns, at_s - at_s.mean()])
-    watts = np.array([mean.watts for mean in means])
-    # A block of equal readings claims to know its mean exactly; a microwatt keeps the weights finite, and
-    # blocks are weighed alike enough that a lucky one does not decide alone.
-    u = np.hypot(np.array([mean.u_watts for mean in means]), 1e-6)
-    u = np.maximum(u, np.median(u))
-    normal = design.T @ (design / u[:, None] ** 2)
-    covariance = np.linalg.inv(normal)
-    fitted = covariance @ (design.T @ (watts / u**2))
-    free = len(means) - design.shape[1]
-    if free > 0:
-        chi2 = float(np.sum(((watts - design @ fitted) / u) ** 2)) / free
-        covariance = covariance * max(1.0, chi2)
-    levels = len(DutyLevel)
-    return fitted[:levels], covariance[:levels, :levels]
+@dataclass(frozen=True, slots=True)
+class _Fitted:
+    """Fits of the levels' means at the middle of the time, one for each of `_WANDERS_S`: what the parts say
+    for it as a `share` of all, shape (fits,), the `means`, (fits, levels), their `covariances`, and the
+    degrees of freedom of each."""
+
+    share: npt.NDArray[np.float64]
+    means: npt.NDArray[np.float64]
+    covariances: npt.NDArray[np.float64]
+    freedom: int
+
+    @property
+    def levels(self) -> npt.NDArray[np.float64]:
+        """Means per level over all fits, shape (levels,)."""
+        return np.asarray(self.share @ self.means)
+
+    def difference(self, a: int, b: int) -> tuple[float, float]:
+        """Level `a` minus level `b` and its standard uncertainty: two of it hold what two of a normal
+        distribution do (Student)."""
+        each, c = self.means[:, a] - self.means[:, b], self.covariances
+        watts = float(self.share @ each)
+        variance = self.share @ (c[:, a, a] + c[:, b, b] - 2.0 * c[:, a, b] + np.square(each - watts))
+        student = float(scipy.special.stdtrit(self.freedom, 0.97725)) / 2.0
+        return watts, student * math.sqrt(max(0.0, float(variance)))
+
+
+def _fit(parts: Sequence[_Part]) -> _Fitted:
+    """Fit the parts, ascending, by a mean per level and a straight drift, by generalised least squares.
+
+    What is left is a first-order autoregression, as in `IdleReadings.variance_of`, with one time over which
+    idle power wanders. Few minutes do not tell which: each has the likelihood of the parts, for any means,
+    drift and scatter, as its share.
+    """
+    at_s = np.array([part.at_s for part in parts])
+    columns = [np.array([float(part.level is level) for part in parts]) for level in DutyLevel]
+    watts = np.array([part.watts for part in parts])
+    table = np.column_stack([*columns, at_s - at_s.mean(), watts - watts.mean()])
+    freedom = len(parts) - len(columns) - 1
+    chances, means, covariances = [], [], []
+    for wander_s in _WANDERS_S:
+        kept = np.exp(-np.diff(at_s) / wander_s)
+        fresh = np.append(1.0, np.sqrt(np.maximum(1.0 - kept**2, 1e-6)))
+        alone = np.vstack([table[:1], table[1:] - kept[:, None] * table[:-1]]) / fresh[:, None]
+        design, seen = alone[:, :-1], alone[:, -1]
+        normal = design.T @ design
+        covariance = np.linalg.inv(normal)
+        fitted = covariance @ (design.T @ seen)
+        # Equal readings do not tell their mean exactly: a microwatt.
+        square = float(np.square(seen - design @ fitted).sum()) / freedom + 1e-12
+        half = 0.5 * float(np.linalg.slogdet(normal)[1]) + 0.5 * freedom * math.log(square)
+        chances.append(-float(np.log(fresh).sum()) - half)
+        means.append(fitted[: len(columns)] + watts.mean())
+        covariances.append(square * covariance)
+    share = np.exp(np.array(chances) - max(chances))
+    return _Fitted(share / share.sum(), np.array(means), np.array(covariances), freedom)

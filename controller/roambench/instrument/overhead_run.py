@@ -38,7 +38,7 @@ from roambench.runner.stopping import STOPPING, run_async
 from roambench.runner.world import learning_task_of
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState
-from roambench.runs.measured.clocks import described
+from roambench.runs.measured.meters import device_meter
 from roambench.runs.whole_file import write_whole
 
 #: Left out at the start of every block: a session is dialled, the meter's window still looks back.
@@ -177,22 +177,28 @@ async def _is_back(back: asyncio.Task[None]) -> bool:
 def overhead_of(
     folder: RunFolder, experiment: Experiment, minutes: float, block_s: float, blocks: int
 ) -> OverheadResult:
-    """The result from the folder's records; FleetError names a board that has too few readings."""
-    calibration = experiment.energy.calibration()
+    """The result from the folder's records; FleetError names a board that has too few readings, RunError a
+    calibration whose keys do not go together."""
     boards = []
     for name in folder.info.device_names:
         events = folder.records.events(name)
-        found, meter = duty_blocks(events), described(events)
+        found, meter = duty_blocks(events), device_meter(name, events, experiment.energy)
         readings = folder.records.readings(name)
         usable = (readings.flags & int(UNUSABLE)) == 0
         try:
             overhead = board_overhead(
-                readings.ns[usable], readings.watts[usable], found, settle_s=SETTLE_S, calibration=calibration
+                readings.ns[usable],
+                readings.watts[usable],
+                found,
+                settle_s=SETTLE_S,
+                step_w=meter.traits.step_w,
+                calibration=meter.calibration,
             )
         except ConfigError as error:
             raise FleetError(f"{name}: {error}") from None
         truth_w = _true_instrument_w(folder.path / "truth" / f"{name}.csv", found)
-        boards.append(BoardResult(name, overhead, truth_w, meter.reading_w if meter is not None else 0.0))
+        own_w = meter.description.reading_w if meter.description is not None else 0.0
+        boards.append(BoardResult(name, overhead, truth_w, own_w))
     fleet = mean_overhead([board.overhead for board in boards])
     info = folder.info
     return OverheadResult(minutes, block_s, blocks, info.time_scale, tuple(boards), fleet, info.doubts)

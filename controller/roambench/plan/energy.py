@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -13,15 +14,20 @@ import numpy.typing as npt
 from roambench.contract.link_codecs import IDENTITY
 from roambench.contract.phases import Phase
 from roambench.emulation.electric.power import PORT_MBIT_S, Activity, PiPower
+from roambench.energy.energy_value import Energy, total
 from roambench.energy.modelled.ledger import EnergyModel
+from roambench.energy.uncertainty import with_meter
 from roambench.experiment.link_model_file import load_link_model
-from roambench.meters.traits import MeterTraits
+from roambench.meters.traits import TRAITS
 from roambench.plan.fleet import PlannedFleet
 from roambench.plan.rehearsed import Rehearsed
 from roambench.plan.widths import ExpectedPhases
 from roambench.rounds.records import ModelsExchanged, OrderAnswered, OrderGiven
 from roambench.runs.event_log import EventLog
 from roambench.runs.modelled.accounts import ledger_of_log
+
+#: The meter that a plan advises where lines come more seldom.
+FASTER: Final = TRAITS.load("smartpower2-100ms")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +36,7 @@ class PhaseJoules:
 
     `u_net_j` is the standard uncertainty to expect of the net energy of `count` phases, of which
     `u_lasting_j` does not fall with more of them (the meters' gain); 0 where nothing is measured.
+    `u_faster_j` is that with a line every 100 ms, 0 where no meter is slower.
     """
 
     phase: str
@@ -39,6 +46,7 @@ class PhaseJoules:
     count: int = 0
     u_net_j: float = 0.0
     u_lasting_j: float = 0.0
+    u_faster_j: float = 0.0
 
     @property
     def gross_j(self) -> float:
@@ -84,25 +92,21 @@ def agents_joules(
     kinds = {record.order_id: record.kind for record in rehearsed.records.only(OrderGiven)}
     last = Phase.EXCHANGE if rehearsed.exchanging else Phase.UPLOAD
     seconds = dict.fromkeys((Phase.DOWNLOAD, Phase.TRAIN, last), 0.0)
-    expected = {phase: defaultdict[MeterTraits, ExpectedPhases](ExpectedPhases) for phase in seconds}
-    meters = Counter(fleet.meter(device) for device in range(devices))
+    expected = {phase: defaultdict[int, ExpectedPhases](ExpectedPhases) for phase in seconds}
     tail_s = fleet.radio_tail_s
 
-    def board_of(device: int) -> PiPower:
+    def draw(device: int, activity: Activity) -> tuple[float, float]:
+        """Net watts of a board, and the joules of its radio's tail, which counts to the transfer before."""
         if device not in boards:
             boards[device] = fleet.board(device)
-        return boards[device]
-
-    def draw(phase: Phase, device: int, activity: Activity, duration_s: float) -> None:
-        board = board_of(device)
-        # A radio's tail counts to the transfer that caused it.
+        board = boards[device]
         tail_w = board.tx_w if activity.tx_mbit_s else board.rx_w if activity.rx_mbit_s else 0.0
-        net_w = board.watts(activity) - board.idle_w
-        expected[phase][fleet.meter(device)].add(net_w, duration_s, tail_w * tail_s)
+        return board.watts(activity) - board.idle_w, tail_w * tail_s
 
     def add(phase: Phase, device: int, activity: Activity, duration_s: float) -> None:
         seconds[phase] += duration_s
-        draw(phase, device, activity, duration_s)
+        net_w, after_j = draw(device, activity)
+        expected[phase][device].add(net_w, duration_s, after_j)
 
     for record in rehearsed.records.only(ModelsExchanged, OrderAnswered):
         if isinstance(record, ModelsExchanged) and record.downloaded_bytes:
@@ -116,8 +120,13 @@ def agents_joules(
             seconds[Phase.EXCHANGE] += record.transfer_s
             if air := rehearsed.air.get(record.order_id):
                 up_mbit_s = min(fleet.up_mbit_s or PORT_MBIT_S, PORT_MBIT_S)
-                draw(Phase.EXCHANGE, device, Activity(tx_mbit_s=up_mbit_s), air.sending_s)
-                draw(Phase.EXCHANGE, device, Activity(rx_mbit_s=up_mbit_s), air.receiving_s)
+                sending_w, sent_j = draw(device, Activity(tx_mbit_s=up_mbit_s))
+                receiving_w, received_j = draw(device, Activity(rx_mbit_s=up_mbit_s))
+                air_s = max(air.sending_s, air.receiving_s)
+                air_j = sending_w * air.sending_s + receiving_w * air.receiving_s
+                expected[Phase.EXCHANGE][device].add(
+                    air_j / air_s, air_s, sent_j + received_j, record.transfer_s - air_s
+                )
         elif kind == "upload":
             add(Phase.UPLOAD, device, Activity(tx_mbit_s=rate), record.transfer_s)
         else:
@@ -125,24 +134,43 @@ def agents_joules(
         add(Phase.TRAIN, device, Activity(busy_cores=1.0), record.train_s)
     idle_w = PiPower().idle_w
     rest_s = max(0.0, devices * device_s - math.fsum(seconds.values()))
-    active = []
-    for phase, by_meter in expected.items():
-        own_j, gain_j = [0.0], [0.0]
-        for meter, found in by_meter.items() if fleet.rest_s else ():
-            own_j.append(found.u_j(fleet.rest_s, meter))
-            gain_j.append(meter.u_gain * found.net_j / math.sqrt(meters[meter]))
-        active.append(
-            PhaseJoules(
-                phase.value,
-                seconds[phase],
-                idle_w * seconds[phase],
-                math.fsum(found.net_j for found in by_meter.values()),
-                sum(len(found.seconds) for found in by_meter.values()),
-                math.hypot(*own_j, *gain_j),
-                math.hypot(*gain_j),
-            )
-        )
+    active = [
+        _measured(fleet, phase, seconds[phase], idle_w * seconds[phase], by_device)
+        for phase, by_device in expected.items()
+    ]
     return (*active, PhaseJoules("idle, rest, wait, absent", rest_s, idle_w * rest_s, 0.0))
+
+
+def _measured(
+    fleet: PlannedFleet, phase: Phase, seconds: float, idle_j: float, by_device: Mapping[int, ExpectedPhases]
+) -> PhaseJoules:
+    """One phase with the uncertainty that the ledger of the run will have: each device's sums scatter for
+    themselves, and gains add up as `total` adds them. Phases that touch promise nothing."""
+    net_j = math.fsum(found.net_j for found in by_device.values())
+    count = sum(len(found.seconds) for found in by_device.values())
+    if not fleet.rest_s:
+        return PhaseJoules(phase.value, seconds, idle_j, net_j, count)
+    own_j, faster_j, slow = [0.0], [0.0], False
+    for device, found in by_device.items():
+        meter = fleet.meter(device)
+        own_j.append(found.u_j(fleet.rest_s, meter))
+        is_slow = meter.nominal_s > FASTER.nominal_s
+        faster_j.append(found.u_j(fleet.rest_s, FASTER) if is_slow else own_j[-1])
+        slow |= is_slow
+    lasting_j = total(
+        with_meter(Energy(found.net_j), fleet.calibration(device), str(device))
+        for device, found in by_device.items()
+    ).u_joules
+    return PhaseJoules(
+        phase.value,
+        seconds,
+        idle_j,
+        net_j,
+        count,
+        math.hypot(*own_j, lasting_j),
+        lasting_j,
+        math.hypot(*faster_j, lasting_j) if slow else 0.0,
+    )
 
 
 def _mbit_s(transferred_bytes: int, transfer_s: float) -> float:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from roambench.emulation.electric.power import PiPower
 from roambench.emulation.electric.shapes import SHAPES
 from roambench.energy.modelled.device_power import drawn_step_s
+from roambench.energy.uncertainty import MeterCalibration
 from roambench.experiment.sections import Experiment
 from roambench.meters.catalogue import USUAL
-from roambench.meters.traits import TRAITS, MeterTraits
+from roambench.meters.traits import TRAITS, MeterDescription, MeterTraits
 from roambench.plan.costs import MachineCosts
 from roambench.runner.bench_options import BenchOptions
 from roambench.runner.places.place import dither_s_at, rest_s_at
 from roambench.runner.places.table import place_of
 from roambench.runs.fleet_kinds import FleetKind
+from roambench.runs.measured.meters import meter_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +26,7 @@ class PlannedFleet:
     """`experiment` has as many devices as take part; `names` is empty where the fleet has no own names.
     Devices rest for `rest_s` after every measured phase, and half of it before, and measured phases begin
     up to twice `dither_s` late. `meters`: traits of the devices' meters; what is not there has those of a
-    Smart Power 2."""
+    Smart Power 2. `serials`: their serial numbers by the devices' names, as far as they are known."""
 
     kind: FleetKind
     experiment: Experiment
@@ -32,6 +34,7 @@ class PlannedFleet:
     rest_s: float = 0.0
     meters: tuple[MeterTraits, ...] = ()
     dither_s: float = 0.0
+    serials: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def has_agents(self) -> bool:
@@ -62,6 +65,13 @@ class PlannedFleet:
     def meter(self, device: int) -> MeterTraits:
         """The traits of a device's meter."""
         return self.meters[device] if device < len(self.meters) else TRAITS.load(USUAL)
+
+    def calibration(self, device: int) -> MeterCalibration:
+        """The calibration of a device's meter, as the run's own evaluation will know it."""
+        row = self.meter(device)
+        name = self.names[device] if device < len(self.names) else f"pi-{device + 1:02d}"
+        described = MeterDescription("", "", row.name, serial=self.serials.get(name, ""), own=row)
+        return meter_of(name, described, self.experiment.energy).calibration
 
     @property
     def radio_tail_s(self) -> float:
@@ -112,4 +122,6 @@ def planned_fleet(experiment: Experiment, fleet: str, only: Sequence[str] = ()) 
     names = place.names(place.experiment.fleet.agents) if place.kind.has_file else ()
     known, usual = place.meters, TRAITS.load(USUAL)
     meters = tuple(known.get(name, usual) for name in place.names(place.experiment.fleet.agents))
-    return PlannedFleet(place.kind, place.experiment, names, rest_s_at(place), meters, dither_s_at(place))
+    return PlannedFleet(
+        place.kind, place.experiment, names, rest_s_at(place), meters, dither_s_at(place), place.meter_serials
+    )

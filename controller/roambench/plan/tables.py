@@ -76,12 +76,13 @@ def widths_of(plan: RunPlan) -> list[str]:
         if not item.u_net_j or item.net_j <= 0.0:
             continue
         share, lasting = 2.0 * item.u_net_j / item.net_j, 2.0 * item.u_lasting_j / item.net_j
-        text = (
-            f"net {item.phase} ± {100.0 * share:.2g} % ({item.count:,} of {item.seconds / item.count:.1f} s)"
-        )
+        each_s = item.seconds / item.count
+        text = f"net {item.phase} ± {percent_of(share)} % ({item.count:,} of {each_s:.1f} s)"
         if share > GOOD_SHARE > lasting:
             wanted = item.count * (share**2 - lasting**2) / (GOOD_SHARE**2 - lasting**2)
-            text += f"; ± 5 % takes {math.ceil(wanted):,} of them, or a meter that prints every 100 ms"
+            text += f"; ± 5 % takes {math.ceil(wanted):,} of them"
+            if 0.0 < 2.0 * item.u_faster_j <= GOOD_SHARE * item.net_j:
+                text += ", or a meter that prints every 100 ms"
         found.append(text)
     moved = [item for item in plan.joules if item.u_net_j and item.net_j > 0.0 and item.phase != "train"]
     if len(moved) > 1:
@@ -89,8 +90,14 @@ def widths_of(plan: RunPlan) -> list[str]:
         own_j = math.hypot(*(math.sqrt(item.u_net_j**2 - item.u_lasting_j**2) for item in moved))
         u_j = math.hypot(own_j, math.fsum(item.u_lasting_j for item in moved))
         net_j = math.fsum(item.net_j for item in moved)
-        found.append(f"compare: all transfers ± {200.0 * u_j / net_j:.2g} %, and what the link model adds")
+        width = percent_of(2.0 * u_j / net_j)
+        found.append(f"compare: all transfers ± {width} %, and what the link model adds")
     return found
+
+
+def percent_of(share: float) -> str:
+    """A share in percent by two digits, without an exponent: 0.34, 5, 12, 120."""
+    return f"{float(f'{100.0 * share:.2g}'):,.10g}"
 
 
 def hours(seconds: float) -> str:

@@ -11,6 +11,7 @@ from typing import Final
 from roambench.emulation.electric.power import Activity, PiPower
 from roambench.experiment.rounds_section import REST_PERIODS, REST_S
 from roambench.meters.traits import TRAITS, MeterTraits
+from roambench.plan.tables import percent_of
 from roambench.plan.widths import ExpectedPhases
 
 _TRANSFERS: Final = 20
@@ -48,7 +49,7 @@ def _row(meter: MeterTraits) -> str:
 
 
 def _width(share: float) -> str:
-    return f"± {float(f'{200.0 * share:.2g}'):g} %"
+    return f"± {percent_of(2.0 * share)} %"
 
 
 if __name__ == "__main__":

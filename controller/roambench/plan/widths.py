@@ -24,17 +24,19 @@ VARIES: Final = 0.1
 @dataclass(slots=True)
 class ExpectedPhases:
     """Phases of one kind that a meter will see: `watts` of net power for `seconds` each, one list entry a
-    phase, and what they cause after their end, `after_j`."""
+    phase, `waits_s` more in which they draw none, and what they cause after their end, `after_j`."""
 
     watts: list[float] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
+    waits_s: list[float] = field(default_factory=list)
     after_j: float = 0.0
 
-    def add(self, watts: float, seconds: float, after_j: float = 0.0) -> None:
+    def add(self, watts: float, seconds: float, after_j: float = 0.0, waits_s: float = 0.0) -> None:
         """One more of them."""
         if seconds > 0.0:
             self.watts.append(watts)
             self.seconds.append(seconds)
+            self.waits_s.append(waits_s)
             self.after_j += after_j
 
     @property
@@ -52,7 +54,7 @@ class ExpectedPhases:
         seconds = np.array(self.seconds)
         mean_w = self.net_j / float(seconds.sum())
         sampling = sampling_j2(mean_w, seconds, period_s, window_s)
-        length_s = seconds + GUARD_SHARE * rest_s
+        length_s = seconds + np.array(self.waits_s) + GUARD_SHARE * rest_s
         lines = length_s * max(period_s, QUIET_S)
         noise = QUIET_SD_W**2 * lines
         idle = noise * length_s / NEARBY_S

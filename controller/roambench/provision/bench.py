@@ -13,7 +13,7 @@ from roambench.agent.settings import MeterSettings
 from roambench.contract.errors import ConfigError
 from roambench.meters.catalogue import traits_at
 from roambench.meters.chips import CHIPS, chip_traits
-from roambench.meters.ports import with_option
+from roambench.meters.ports import option_in, with_option
 from roambench.meters.traits import MeterTraits
 from roambench.spool.influx_settings import InfluxSettings
 from roambench.written.mistakes import did_you_mean
@@ -113,8 +113,7 @@ class MeterEntry:
     @property
     def known_serial(self) -> str:
         """The serial number that the agent tells: the port's own where it has one."""
-        options = (item.partition("=") for item in self.port.partition("?")[2].split("&"))
-        return next((value for name, _, value in options if name == "serial"), self.serial)
+        return option_in(self.port, "serial") or self.serial
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 
 import numpy as np
 import pytest
+import scipy
 
 from roambench.contract.draws import generator
 from roambench.contract.duty import DutyLevel
@@ -19,6 +21,7 @@ from roambench.instrument.overhead import (
     duty_plan,
     mean_overhead,
 )
+from roambench.meters.traits import TRAITS
 
 S = 1_000_000_000
 A, B, C = DutyLevel
@@ -31,14 +34,20 @@ def blocks_of(minutes: float) -> list[DutyBlock]:
     return [DutyBlock(*part) for part in zip(levels, edges[:-1], edges[1:], strict=True)]
 
 
-def metered(blocks, costs_w, seed, *, drift_w_per_s=0.0, noise_w=0.004, step_w=3.81687e-3):
-    """A 1 Hz meter on a noisy board: readings rounded to its step, as the INA231 rounds them."""
+def metered(
+    blocks, costs_w, seed, *, drift_w_per_s=0.0, noise_w=0.004, step_w=3.81687e-3, wander_s=1.0, wander_w=0.0
+):
+    """A 1 Hz meter on a noisy board: readings rounded to its step, as the INA231 rounds them. Idle power
+    wanders by `wander_w` over `wander_s`, a first-order autoregression."""
     end_s = blocks[-1].end_ns // S
     ns = np.arange(1, end_s, dtype=np.int64) * S + 137_000_000
     power = np.zeros(len(ns))
     for block in blocks:
         power[(ns >= block.start_ns) & (ns < block.end_ns)] = IDLE_W + costs_w[block.level]
     power += drift_w_per_s * ns * 1e-9 + noise_w * generator(seed, "noise").standard_normal(len(ns))
+    kept, new = math.exp(-1.0 / wander_s), generator(seed, "wander").standard_normal(len(ns))
+    new[1:] *= math.sqrt(1.0 - kept**2)
+    power += wander_w * scipy.signal.lfilter([1.0], [1.0, -kept], new)
     return ns, np.round(power / step_w) * step_w
 
 
@@ -63,9 +72,35 @@ def test_sixty_milliwatts_are_found_within_their_uncertainty_in_nineteen_of_twen
             part = getattr(found, name)
             inside[name] += abs(part.watts - true_w) <= 2.0 * part.u_watts
         resolved += found.instrument.resolved
-        assert found.instrument.u_watts < 0.005
-    assert min(inside.values()) >= 190
+        assert found.instrument.u_watts < 0.006
+    assert min(inside.values()) >= 199  # as docs/evidence/overhead.md says
     assert resolved == 200
+
+
+@pytest.mark.parametrize(
+    ("minutes", "most"), [(2.0, {0: 1, 5: 2, 20: 8, 60: 10}), (6.0, {0: 11, 5: 3, 20: 5, 60: 8})]
+)
+def test_what_costs_nothing_is_seldom_resolved_though_idle_power_wanders(minutes, most) -> None:
+    """By 10 mW over 5 to 60 seconds, 200 times each: about nine are outside of 2 u (the evidence page has
+    these numbers)."""
+    blocks = blocks_of(minutes)
+    false = dict.fromkeys(most, 0)
+    for wander_s, seed in product(most, range(200)):
+        wander = {"wander_s": wander_s, "wander_w": 0.010} if wander_s else {}
+        ns, watts = metered(blocks, {A: 0.0, B: 0.0, C: 0.0}, seed, **wander)
+        false[wander_s] += board_overhead(ns, watts, blocks, calibration=EXACT).instrument.resolved
+    assert all(false[wander_s] <= most[wander_s] for wander_s in most), false
+
+
+@pytest.mark.parametrize("name", ["smartpower2", "hwmon-ina226", "hwmon-ina3221", "mqtt"])
+def test_the_step_of_a_meter_is_in_what_it_knows_of_a_steady_board(name) -> None:
+    step_w, blocks, held = TRAITS.load(name).step_w, blocks_of(2.0), 0
+    for seed in range(40):
+        cost_w = generator(seed, "cost").uniform(0.005, 0.02)
+        ns, watts = metered(blocks, {A: 0.0, B: 0.0, C: cost_w}, seed, noise_w=0.001, step_w=step_w)
+        found = board_overhead(ns, watts, blocks, step_w=step_w, calibration=EXACT).instrument
+        held += abs(found.watts - cost_w) <= 2.0 * found.u_watts
+    assert held >= 36
 
 
 def test_what_costs_nothing_is_not_resolved_and_the_verdict_says_so() -> None:
@@ -143,7 +178,7 @@ def test_levels_that_lie_apart_in_time_are_uncertain_by_the_drift_between_them()
         part = board_overhead(ns[keep], watts[keep], blocks, calibration=EXACT).instrument
         pulls.append((part.watts - 0.060) / part.u_watts)
         u_w.append(part.u_watts)
-    assert 0.5 < float(np.std(pulls)) < 1.2
+    assert 0.3 < float(np.std(pulls)) < 1.2
     ns, watts = metered(blocks_of(2.0), {A: 0.0, B: 0.025, C: 0.060}, 0)
     mirrored = board_overhead(ns, watts, blocks_of(2.0), calibration=EXACT).instrument.u_watts
     assert float(np.median(u_w)) > 1.6 * mirrored

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from roambench.experiment.load import load_experiment
 from roambench.experiment.sections import Experiment
 from roambench.instrument.overhead import DutyBlock
 from roambench.instrument.overhead_run import duty_blocks, overhead_of
-from roambench.meters.traits import UNCALIBRATED_RAIL, MeterDescription
+from roambench.meters.traits import TRAITS, UNCALIBRATED_RAIL, MeterDescription
 from roambench.runs.folder import RunFolder
 
 _ROW = replace(UNCALIBRATED_RAIL, nominal_s=1.0)
@@ -68,8 +69,9 @@ def fill(folder: RunFolder, device: str, watts: dict[str, float], until_s: int =
     if device == "pi-02":  # reads its own sensor, 5 ms of a core each second
         events.append(MeterDescription("hwmon", "ina226", "hwmon", own=_ROW, look_cpu_s=0.005).to_event(1))
     records = [(RecordKind.EVENT, event.to_bytes()) for event in events]
+    shown = 1.0 if device == "pi-02" else 3.81687 / 3.81463  # a Smart Power 2 shows so much more
     for second in range(until_s):
-        power_w = watts[LEVELS[second // 20]] * 3.81687 / 3.81463  # a Smart Power 2 shows so much more
+        power_w = watts[LEVELS[second // 20]] * shown
         records.append((RecordKind.READING, Reading(second * S + 1, 5.0, power_w / 5.0, power_w).to_bytes()))
     folder.records.insert(device, "spool", [(seq, *record) for seq, record in enumerate(records, 1)])
 
@@ -90,6 +92,24 @@ def test_a_folders_records_become_levels_and_differences(folder: RunFolder, tmp_
     assert result.boards[0].true_instrument_w is None
     assert '"verdict": "the instrument costs 20 ± ' in result.to_json()
     assert result.verdict.endswith("; reading their own sensors about 4.0 mW more")
+    folder.close()
+
+
+def test_each_board_has_its_own_meters_step_and_calibration(folder: RunFolder, tmp_path: Path) -> None:
+    """pi-01: a Smart Power 2 that reads 2 % more; pi-02: a kernel's sensor in steps of 5 mW."""
+    (tmp_path / "e.toml").write_text("[energy.meters.pi-01]\ngain = 1.02\nu_gain = 0.1\n")
+    costs = {"reader": 1.90, "agent": 1.90, "streaming": 2.00}
+    fill(folder, "pi-01", costs)
+    fill(folder, "pi-02", costs)
+    result = overhead_of(folder, load_experiment(tmp_path / "e.toml", []), 2.0, 20.0, 6)
+    one, other = (board.overhead.instrument for board in result.boards)
+    sp2 = TRAITS.load("smartpower2")
+    assert one.watts == pytest.approx(0.1 * sp2.gain / 1.02)
+    assert one.u_shared_w == pytest.approx(sp2.step_w * math.sqrt(2 / 12) / 1.02)
+    assert one.u_watts == pytest.approx(math.hypot(one.u_shared_w, 0.1 * one.watts), rel=1e-3)
+    assert other.watts == pytest.approx(0.1)
+    assert other.u_shared_w == pytest.approx(_ROW.step_w * math.sqrt(2 / 12))
+    assert other.u_watts == pytest.approx(math.hypot(other.u_shared_w, _ROW.u_gain * 0.1), rel=1e-3)
     folder.close()
 
 

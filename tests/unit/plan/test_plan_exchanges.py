@@ -25,6 +25,7 @@ from roambench.plan.fleet import PlannedFleet, planned_fleet
 from roambench.plan.plan import plan_experiment
 from roambench.plan.rehearsed import AirTime, Batch, Rehearsed
 from roambench.plan.times import planned_times
+from roambench.plan.widths import ExpectedPhases
 from roambench.rounds.peer_run import PeerSettings
 from roambench.rounds.records import (
     MixingPlanned,
@@ -170,6 +171,28 @@ def test_the_radio_draws_while_it_sends_and_while_it_receives() -> None:
     assert exchange.net_j == pytest.approx(0.45 * sending_s + 0.25 * receiving_s)
     assert rest.seconds == pytest.approx(30.0 - 2.0 - exchange.seconds)
     assert rest.idle_j == pytest.approx(1.9 * rest.seconds)
+
+
+def test_an_exchange_is_one_phase_of_its_board() -> None:
+    """One sum has what is sent and what comes, at the same time: their sampling errors are one."""
+    fleet = PlannedFleet(FLEET_KINDS["local"], experiment_of(energy={"u_gain": 0.0}), rest_s=4.0)
+    timing = timing_on(fleet)
+    records = exchanged(line()[1], timing)
+    (exchange,) = (
+        row
+        for row in agents_joules(fleet, Rehearsed(EventLog.of(records), (), 0, 0, air=timing.air), 3, 10.0)
+        if row.phase == "exchange"
+    )
+    assert exchange.count == 1
+    tails_j = (0.25 + 0.15) * fleet.radio_tail_s
+    whole, air_s = ExpectedPhases(), 2.0 + PULL_S
+    whole.add(0.45 + 0.25, air_s, tails_j)
+    assert exchange.u_net_j == pytest.approx(whole.u_j(4.0, fleet.meter(1)))
+    # Who waits for others within the exchange has to know the idle power for longer.
+    waits = ExpectedPhases()
+    waits.add(0.45 + 0.25, air_s, tails_j, 5.0)
+    assert waits.net_j == whole.net_j
+    assert waits.u_j(4.0, fleet.meter(1)) > whole.u_j(4.0, fleet.meter(1))
 
 
 def test_the_controller_mixes_and_scores_between_the_half_steps_of_virtual_devices() -> None:

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from roambench.energy.window_sums import sampling_j2
-from roambench.meters.traits import MeterTraits
-from roambench.plan.energy import PhaseJoules
+from roambench.experiment.load import load_experiment
+from roambench.experiment.sections import Experiment
+from roambench.meters.traits import TRAITS, MeterTraits
+from roambench.plan.energy import PhaseJoules, agents_joules
+from roambench.plan.fleet import PlannedFleet, planned_fleet
 from roambench.plan.plan import RunPlan
+from roambench.plan.rehearsed import Rehearsed
 from roambench.plan.tables import widths_of
 from roambench.plan.widths import ExpectedPhases
+from roambench.rounds.records import OrderAnswered, OrderGiven, RoundRecord
+from roambench.runs.event_log import EventLog
 
 _SLOW = MeterTraits("slow", 1.0, 0.26, 0.26, 0.0, 0.0)
 _FAST = MeterTraits("fast", 0.1, 0.06, 0.0, 0.0, 0.0)
@@ -34,9 +42,22 @@ def plan_of(*phases: PhaseJoules) -> RunPlan:
 
 def test_a_wide_phase_says_how_many_of_them_would_bring_it_to_5_percent() -> None:
     wide = PhaseJoules("download", 44.0, 80.0, 20.0, 40, u_net_j=1.0)
-    assert widths_of(plan_of(wide)) == [
-        "net download ± 10 % (40 of 1.1 s); ± 5 % takes 160 of them, or a meter that prints every 100 ms"
-    ]
+    assert widths_of(plan_of(wide)) == ["net download ± 10 % (40 of 1.1 s); ± 5 % takes 160 of them"]
+
+
+@pytest.mark.parametrize(("u_faster_j", "advised"), [(0.4, True), (0.6, False), (0.0, False)])
+def test_a_faster_meter_is_advised_where_it_brings_5_percent(u_faster_j: float, advised: bool) -> None:
+    wide = PhaseJoules("download", 44.0, 80.0, 20.0, 40, u_net_j=1.0, u_faster_j=u_faster_j)
+    (said,) = widths_of(plan_of(wide))
+    assert said.endswith(", or a meter that prints every 100 ms") == advised
+
+
+@pytest.mark.parametrize(("u_j", "said"), [(0.73, "120"), (7.3, "1,200"), (0.0061, "1"), (0.0006, "0.1")])
+def test_a_width_is_a_percentage_that_people_read(u_j: float, said: str) -> None:
+    down = PhaseJoules("download", 1.6, 2.9, 1.2, 4, u_net_j=u_j)
+    up = PhaseJoules("upload", 1.6, 2.9, 1.2, 4, u_net_j=u_j)
+    assert widths_of(plan_of(down, up))[0].startswith(f"net download ± {said} % (4 of 0.4 s)")
+    assert "e+" not in widths_of(plan_of(down, up))[-1]
 
 
 def test_what_the_gain_of_the_meters_leaves_no_number_of_phases_lowers() -> None:
@@ -89,6 +110,72 @@ def test_a_comparison_adds_both_directions_gain_and_all() -> None:
     assert widths_of(plan_of(down, up))[-1] == (
         f"compare: all transfers ± {share:.2g} %, and what the link model adds"
     )
+
+
+def trainings_of(*devices: int) -> Rehearsed:
+    """Five trainings of 20 s on each device."""
+    records: list[RoundRecord] = []
+    for device, number in product(devices, range(5)):
+        order = f"{device}/{number}"
+        records.append(OrderGiven(number, device, order, "train", -1))
+        records.append(OrderAnswered(number, device, order, "ok", train_s=20.0, samples=8))
+    return Rehearsed(EventLog.of(records), (), 1, 1)
+
+
+def train_on(fleet: PlannedFleet, devices: int = 2) -> PhaseJoules:
+    rows = agents_joules(fleet, trainings_of(*range(devices)), devices, 600.0)
+    return next(row for row in rows if row.phase == "train")
+
+
+def local(**energy: object) -> PlannedFleet:
+    tables = {"energy": energy, "fleet": {"agents": 2}, "rounds": {"rest_s": 4.0}}
+    return planned_fleet(Experiment.model_validate({"systems": ("mohawk",), **tables}), "local")
+
+
+def test_the_gain_is_known_as_well_as_the_experiment_says_of_each_meter() -> None:
+    row = TRAITS.load("smartpower2")
+    plain = train_on(local())
+    assert plain.u_lasting_j == pytest.approx(row.u_gain * plain.net_j / math.sqrt(2.0))
+    assert train_on(local(u_gain=0.002)).u_lasting_j == pytest.approx(0.002 * plain.net_j / math.sqrt(2.0))
+    one = train_on(local(meters={"pi-01": {"u_gain": 0.002}}))
+    assert one.u_lasting_j == pytest.approx(math.hypot(0.002, row.u_gain) * plain.net_j / 2.0)
+    # Both were calibrated against one reference: what it has wrong, both have wrong.
+    alike = {"u_gain": 0.002, "u_reference": 0.002, "reference": "the lab's"}
+    assert train_on(local(meters={"pi-01": alike, "pi-02": alike})).u_lasting_j == pytest.approx(
+        0.002 * plain.net_j
+    )
+    assert train_on(local(u_gain=0.002)).u_net_j < plain.u_net_j
+
+
+def test_the_gain_is_known_as_well_as_the_calibration_file_says_of_the_benchs_meters(tmp_path: Path) -> None:
+    bench = tmp_path / "bench.toml"
+    bench.write_text(
+        '[controller]\naddress = "10.0.0.9"\n'
+        '[[hosts]]\nname = "a"\naddress = "10.0.0.1"\nmeter.port = "/dev/meter"\nmeter.serial = "SP2-7"\n'
+        '[[hosts]]\nname = "b"\naddress = "10.0.0.2"\nmeter.port = "/dev/meter?serial=SP2-8"\n'
+    )
+    (tmp_path / "meters.toml").write_text("[SP2-7]\nu_gain = 0.002\n[SP2-8]\nu_gain = 0.003\n")
+    file = tmp_path / "e.toml"
+    file.write_text('energy.calibration_file = "meters.toml"\nrounds.rest_s = 4.0\n')
+    train = train_on(planned_fleet(load_experiment(file), f"bench:{bench}"))
+    assert train.u_lasting_j == pytest.approx(math.hypot(0.002, 0.003) * train.net_j / 2.0)
+
+
+def test_each_devices_few_sums_tell_their_own_scatter() -> None:
+    """A run knows the scatter of five sums from those five, however many other boards have as many."""
+    one, all_four = train_on(local(u_gain=0.0), 1), train_on(local(u_gain=0.0), 4)
+    assert all_four.u_net_j == pytest.approx(2.0 * one.u_net_j)
+
+
+def test_a_slow_meter_is_compared_with_one_that_prints_every_100_ms() -> None:
+    assert 0.0 < train_on(local()).u_faster_j < train_on(local()).u_net_j
+    tables = {
+        "local": {"meter_profile": "smartpower2-100ms"},
+        "fleet": {"agents": 2},
+        "rounds": {"rest_s": 4.0},
+    }
+    fast = planned_fleet(Experiment.model_validate({"systems": ("mohawk",), **tables}), "local")
+    assert train_on(fast).u_faster_j == 0.0
 
 
 def test_a_phases_gross_joules_are_idle_and_net() -> None:

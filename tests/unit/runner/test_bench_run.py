@@ -21,6 +21,7 @@ from roambench.contract.records import Reading
 from roambench.energy.uncertainty import MeterCalibration
 from roambench.experiment.load import load_experiment
 from roambench.experiment.sections import Experiment
+from roambench.meters.traits import TRAITS
 from roambench.provision.inventory.load import load_bench
 from roambench.provision.leases.holding import standing_of
 from roambench.provision.leases.lease import LeaseBook
@@ -260,6 +261,13 @@ def test_the_files_gain_and_offset_correct_a_reading_to_the_same_watts(file):
     assert (entry.gain, entry.offset_w) == (2.0, -0.5)
     ledger = MeterCalibration(entry.gain, entry.offset_w, entry.u_gain, entry.u_offset_w)
     assert ledger.correct(6.0) == pytest.approx(0.5 * 6.0 + 0.25)
+
+
+def test_the_files_gain_is_as_uncertain_as_that_of_its_meters_type(file):
+    meter = replace(load_bench(file).host("c").meter, driver="smartpower3")
+    entry, row = calibration_of(meter), TRAITS.load("smartpower3")
+    assert (entry.u_gain, entry.u_offset_w) == (row.u_gain, row.u_offset_w)
+    assert row.u_gain > 1.5 * TRAITS.load("smartpower2").u_gain
 
 
 def test_a_meter_without_calibration_adds_nothing_and_the_experiments_own_goes_first(tmp_path, file):

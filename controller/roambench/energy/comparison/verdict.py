@@ -13,8 +13,6 @@ from roambench.energy.energy_value import Energy, covariance_j2
 K: Final = 2.0
 #: A model agrees where the interval of measured / modelled holds 1, and neither this nor its inverse.
 FACTOR: Final = 2.0
-#: No interval this narrow (k = 2) holds 1 and a factor of two at once: it settles the matter at any ratio.
-SETTLING: Final = 0.25
 
 
 class ModelFinding(StrEnum):
@@ -31,8 +29,9 @@ class ModelFinding(StrEnum):
 class Ratio:
     """Measured over modelled energy: `value` with its interval and standard uncertainty `u`, of which
     `u_lasting` is what no further transfer would lower. `residual_u` is measured minus modelled in standard
-    uncertainties of the difference. NaN where there is nothing to divide by; an interval without ends where
-    the modelled energy may be 0."""
+    uncertainties of the difference. `settled_by` times as many transfers decide about the model, if `value`
+    stays; infinite: none do. NaN where there is nothing to divide by; an interval without ends where the
+    modelled energy may be 0."""
 
     value: float = math.nan
     low: float = math.nan
@@ -40,6 +39,7 @@ class Ratio:
     u: float = math.nan
     u_lasting: float = math.nan
     residual_u: float = math.nan
+    settled_by: float = math.nan
 
     @classmethod
     def of(cls, measured: Energy, modelled: Energy | None) -> Ratio:
@@ -49,18 +49,31 @@ class Ratio:
             return cls()
         (v_measured, shared), (_, v_modelled) = covariance_j2([measured, modelled]).tolist()
         value = measured.joules / modelled.joules
-        u = math.sqrt(max(0.0, v_measured - 2.0 * value * shared + value**2 * v_modelled)) / modelled.joules
-        own = measured.budget.sampling_j / modelled.joules
-        u_apart = math.sqrt(max(0.0, v_measured - 2.0 * shared + v_modelled))
-        residual_u = (measured.joules - modelled.joules) / u_apart if u_apart else math.nan
+
+        def u2_at(ratio: float) -> float:
+            """Variance of measured - ratio * modelled in units of the modelled energy."""
+            variance = v_measured - 2.0 * ratio * shared + ratio**2 * v_modelled
+            return float(max(0.0, variance)) / modelled.joules**2
+
+        u, own, u_apart = math.sqrt(u2_at(value)), measured.budget.sampling_j / modelled.joules, u2_at(1.0)
+        residual_u = (value - 1.0) / math.sqrt(u_apart) if u_apart else math.nan
         rest = u, math.sqrt(max(0.0, u**2 - own**2)), residual_u
         a = modelled.joules**2 - K**2 * v_modelled
         b = measured.joules * modelled.joules - K**2 * shared
         c = measured.joules**2 - K**2 * v_measured
         if a <= 0.0:
-            return cls(value, -math.inf, math.inf, *rest)
+            return cls(value, -math.inf, math.inf, *rest, math.inf)
+
+        def left_out_by(ratio: float) -> float:
+            """Times as many transfers until the interval leaves `ratio` out; what lasts grows with them."""
+            room = ((value - ratio) / K) ** 2 - (u2_at(ratio) - own**2)
+            return own**2 / room if room > 0.0 else math.inf
+
+        agreed = (
+            max(left_out_by(1.0 / FACTOR), left_out_by(FACTOR)) if 1.0 / FACTOR < value < FACTOR else math.inf
+        )
         root = math.sqrt(max(0.0, b**2 - a * c))
-        return cls(value, (b - root) / a, (b + root) / a, *rest)
+        return cls(value, (b - root) / a, (b + root) / a, *rest, min(left_out_by(1.0), agreed))
 
     def __str__(self) -> str:
         half = 0.5 * (self.high - self.low)
@@ -114,11 +127,10 @@ def verdict_of(ratio: Ratio, *, transfers: int, left_out: int) -> ModelVerdict:
 
 def _enough(transfers: int, ratio: Ratio) -> str:
     """Return how many transfers would settle it: what does not last falls with the root of their number."""
-    left = (SETTLING / K) ** 2 - ratio.u_lasting**2
-    if left > 0.0:
-        needed = math.ceil(transfers * (ratio.u**2 - ratio.u_lasting**2) / left)
-        return f"about {needed:,} such transfers would settle it"
+    if math.isfinite(ratio.settled_by):
+        needed = math.ceil(transfers * ratio.settled_by)
+        return f"about {needed:,} such transfers would settle it at this ratio"
     return (
-        f"no number of transfers would settle it: gain, idle power and model alone leave "
-        f"± {K * ratio.u_lasting:.2f}, and it takes ± {SETTLING:g}"
+        "no number of transfers would settle it at this ratio: gain, idle power and model alone leave "
+        f"± {K * ratio.u_lasting:.2f}"
     )

@@ -16,7 +16,6 @@ from roambench.agent.orders.program_process import hidden_from_programs
 from roambench.contract.counts import count
 from roambench.contract.errors import ConfigError, RoambenchError, RunError
 from roambench.contract.json_values import from_values, kept_in
-from roambench.energy.uncertainty import UNCALIBRATED_SP2
 from roambench.experiment.energy_section import CalibratedMeter
 from roambench.experiment.sections import Experiment
 from roambench.meters.traits import MeterTraits
@@ -122,6 +121,11 @@ class BenchPlace:
     def meters(self) -> Mapping[str, MeterTraits]:
         """Traits of the hosts' meters, as the bench describes them."""
         return {host.name: host.meter.traits for host in self.hosts if host.meter.driver != NO_METER}
+
+    @property
+    def meter_serials(self) -> Mapping[str, str]:
+        """Serial numbers of the hosts' meters, as the bench describes them."""
+        return {host.name: host.meter.known_serial for host in self.hosts}
 
     def names(self, devices: int) -> tuple[str, ...]:
         """Names of the first `devices` hosts by their slot in the inventory."""
@@ -322,11 +326,12 @@ def calibration_of(meter: MeterEntry) -> CalibratedMeter | None:
     """
     if (meter.gain, meter.offset_watts) == (1.0, 0.0):
         return None
+    row = meter.traits
     return CalibratedMeter(
         gain=1.0 / meter.gain,
         offset_w=-meter.offset_watts / meter.gain,
-        u_gain=UNCALIBRATED_SP2.u_gain,
-        u_offset_w=UNCALIBRATED_SP2.u_offset_w,
+        u_gain=row.u_gain,
+        u_offset_w=row.u_offset_w,
         date="",
         reference="",
         u_reference=0.0,

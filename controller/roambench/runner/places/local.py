@@ -13,6 +13,7 @@ from roambench.contract.counts import count
 from roambench.emulation.profiles import profile
 from roambench.experiment.sections import Experiment
 from roambench.meters.catalogue import traits_at
+from roambench.meters.ports import option_in
 from roambench.meters.traits import MeterTraits
 from roambench.runner.agents.checkpoints import Checkpoints
 from roambench.runner.benches.local_bench import LocalBench, local_bench
@@ -46,6 +47,15 @@ class LocalPlace(ThisMachine):
             **dict.fromkeys(self.names(self.experiment.fleet.agents), usual),
             **{device: profile(name).traits_at() for device, name in local.meter_profiles.items()},
             **{device: traits_at(meter.driver, meter.port) for device, meter in local.meters.items()},
+        }
+
+    @property
+    def meter_serials(self) -> Mapping[str, str]:
+        """Serial numbers in the ports of real meters."""
+        return {
+            device: serial
+            for device, meter in self.experiment.local.meters.items()
+            if (serial := option_in(meter.port, "serial"))
         }
 
     def agents(

@@ -65,6 +65,11 @@ class Place(Protocol):
         ...
 
     @property
+    def meter_serials(self) -> Mapping[str, str]:
+        """Serial numbers of these meters by device, as far as they are written down."""
+        ...
+
+    @property
     def time_scale(self) -> float:
         """Device seconds per second of this machine."""
         ...
@@ -149,6 +154,11 @@ class ThisMachine:
     @property
     def meters(self) -> Mapping[str, MeterTraits]:
         """None: nothing is measured."""
+        return {}
+
+    @property
+    def meter_serials(self) -> Mapping[str, str]:
+        """None: emulated meters have no numbers."""
         return {}
 
     @classmethod

@@ -89,7 +89,7 @@ def device_meter(
     last counts, as unsure as the least sure of them.
     """
     meters = [each for _, each in _in_turn(device, events, section, nominal_s)]
-    meter = meters[-1] if meters else _meter_of(device, None, section, nominal_s)
+    meter = meters[-1] if meters else meter_of(device, None, section, nominal_s)
     known = [each.calibration for each in meters if each.calibration != meter.calibration]
     if not known:
         return meter
@@ -104,7 +104,7 @@ def _in_turn(
 ) -> list[tuple[int, DeviceMeter]]:
     """The meters that `events` describe, each with the time from which it is read, ascending."""
     return [
-        (event.monotonic_ns, _meter_of(device, description, section, nominal_s))
+        (event.monotonic_ns, meter_of(device, description, section, nominal_s))
         for event in events
         if (description := described([event])) is not None
     ]
@@ -128,9 +128,10 @@ def as_if_of(
     return PowerSamples(samples.ns, watts)
 
 
-def _meter_of(
-    device: str, description: MeterDescription | None, section: EnergySection, nominal_s: float | None
+def meter_of(
+    device: str, description: MeterDescription | None, section: EnergySection, nominal_s: float | None = None
 ) -> DeviceMeter:
+    """The meter of `device` by its description, with its calibration; RunError as of `device_meter`."""
     try:
         row = description.row if description is not None else TRAITS.load("smartpower2")
     except ConfigError:

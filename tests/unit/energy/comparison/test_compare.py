@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -11,8 +12,8 @@ from roambench.contract.phases import Outcome, Phase, PhaseSpan
 from roambench.energy.comparison.compare import compare_transfers
 from roambench.energy.comparison.comparison import TransferComparison
 from roambench.energy.comparison.transfer import LinkUse, ModelBasis
-from roambench.energy.comparison.verdict import ModelFinding
-from roambench.energy.energy_value import total
+from roambench.energy.comparison.verdict import ModelFinding, ModelVerdict, Ratio, verdict_of
+from roambench.energy.energy_value import Energy, UncertaintyPart, total
 from roambench.energy.ledger import LedgerRow
 from roambench.energy.links.models import ANY, KnownLink, LinkModel, Provenance
 from roambench.energy.links.radio_work import RadioWork, paper_radio
@@ -211,7 +212,7 @@ def test_verdicts_say_what_the_figures_allow_and_no_more() -> None:
     assert verdict(2.3, 0.06).finding is ModelFinding.UNDERSTATES  # 2.5 u away
     assert verdict(2.1, 0.6).sentence == (
         "measured/modelled = 1.05 [0.45, 1.65]: not resolved, the interval holds 1 and a factor of two "
-        "(about 6 such transfers would settle it)"
+        "(about 2 such transfers would settle it at this ratio)"
     )
     assert [verdict(2.1, 0.6).settled, verdict(3.0, 0.2).settled] == [False, True]
 
@@ -234,25 +235,44 @@ def test_agreement_may_be_as_wide_as_a_factor_of_two_allows() -> None:
     assert verdict(2.2, 0.61).finding is ModelFinding.NOT_RESOLVED  # 0.49 to 1.71
 
 
-def test_as_many_transfers_as_are_asked_for_settle_it_whatever_the_ratio() -> None:
-    """0.55 ± 0.48 over one transfer asks for 4; u falls with the root of their number."""
-    asked = verdict(1.1, 0.48).sentence
-    assert asked.endswith("(about 4 such transfers would settle it)")
-    for ratio in (0.5, 0.6, 0.74, 0.76, 1.0, 1.2, 1.6, 2.0):
-        assert verdict(2.0 * ratio, 0.48 / 2.0).settled
+@pytest.mark.parametrize("value", [0.2, 0.4, 0.55, 0.75, 1.0, 1.4, 1.5, 1.8, 3.0, 5.0])
+@pytest.mark.parametrize("u_gain", [0.0, 0.15])
+@pytest.mark.parametrize("u_model", [0.0, 0.08])
+def test_as_many_transfers_as_are_asked_for_settle_it_and_fewer_do_not(
+    value: float, u_gain: float, u_model: float
+) -> None:
+    """Far from 1 the nearest decision is that the model is wrong, near 1 that it agrees."""
+
+    def judged(transfers: int) -> ModelVerdict:
+        own_j = 2.2 * max(1.0, value) * math.sqrt(transfers)  # 1 J modelled each
+        gain_j, model_j = u_gain * value * transfers, u_model * transfers
+        measured = Energy(
+            value * transfers,
+            terms=((UncertaintyPart.GAIN, "a", gain_j), (UncertaintyPart.SAMPLING, "", own_j)),
+        )
+        modelled = Energy(float(transfers), terms=((UncertaintyPart.MODEL, "x", model_j),))
+        return verdict_of(Ratio.of(measured, modelled), transfers=transfers, left_out=0)
+
+    (asked,) = re.findall(r"about ([0-9,]+) such transfers would settle it at this ratio", judged(1).sentence)
+    needed = int(asked.replace(",", ""))
+    assert [judged(needed - 1).settled, judged(needed + 1).settled] == [False, True]
 
 
 def test_what_no_number_of_transfers_lowers_is_said() -> None:
-    """A gain known to 20 % stays, however many transfers it is in."""
-    row, span = transfer(Phase.DOWNLOAD, "d", 0, 2.0, 2.0, 20.0)
-    row = replace(row, u_gain=0.2, u_own_j=0.5)
-    exact = model(KnownLink(LinkPower("lte", 0.0, 0.0, 1000.0)))
-    said = compare_transfers([row], [span], BOTH, paper=exact).download.verdict(ModelBasis.ACTUAL).sentence
-    assert said == (
-        "measured/modelled = 1.00 [0.36, 1.64]: not resolved, the interval holds 1 and a factor of two (no "
-        "number of transfers would settle it: gain, idle power and model alone leave ± 0.40, and it takes "
-        "± 0.25)"
+    """A gain known to 30 % stays, however many transfers it is in; 20 % leave 0.60 to 1.40, an agreement."""
+
+    def said(u_gain: float) -> str:
+        row, span = transfer(Phase.DOWNLOAD, "d", 0, 2.0, 2.0, 20.0)
+        row = replace(row, u_gain=u_gain, u_own_j=1.4)
+        exact = model(KnownLink(LinkPower("lte", 0.0, 0.0, 1000.0)))
+        compared = compare_transfers([row], [span], BOTH, paper=exact)
+        return compared.download.verdict(ModelBasis.ACTUAL).sentence
+
+    assert said(0.3) == (
+        "measured/modelled = 1.0 [-0.5, 2.5]: not resolved, the interval holds 1 and a factor of two (no "
+        "number of transfers would settle it at this ratio: gain, idle power and model alone leave ± 0.60)"
     )
+    assert said(0.2).endswith("(about 22 such transfers would settle it at this ratio)")
 
 
 def test_errors_of_parameters_fitted_on_each_board_are_independent() -> None:
