@@ -10,11 +10,13 @@ import pytest
 
 from roambench.cli.main import main
 from roambench.provision.bench import Bench, MeterEntry
+from roambench.provision.claims import claim_by
 from roambench.provision.facts import gather
+from roambench.provision.preflight.agent_checks import CONFINE, UNCONFINED
 from roambench.provision.preflight.host_clock import host_clock
 from roambench.provision.ssh.host_error import HostError
 from roambench.provision.ssh.hosts import open_link
-from roambench.provision.status import HostStatus, controllers_meter, status_of, throttle_words
+from roambench.provision.status import HostStatus, controllers_meter, look_at, status_of, throttle_words
 from ssh_server import SshServer, ssh_server
 
 
@@ -75,6 +77,20 @@ def test_an_agent_that_says_less_or_nonsense_leaves_gaps_and_no_error():
         "disk": None,
     }
     assert status_of(nonsense) == HostStatus(meter_state="open")
+
+
+@pytest.mark.parametrize(("said", "unconfined"), [("false", True), ("true", False), ("null", False)])
+def test_a_program_that_runs_unconfined_is_said_with_what_to_do(
+    bench: Bench, server: SshServer, said: str, unconfined: bool
+) -> None:
+    about = server.root / "opt/roambench/programs/cc/about.json"
+    server.install_agent(f"echo '{{\"confines_programs\": {said}}}'")
+    with open_link(bench, bench.hosts[0]) as link:
+        assert look_at(link, claim_by(bench)).next_action == ""  # it has no program
+        about.parent.mkdir(parents=True)
+        about.write_text('{"name": "mine"}')
+        advice = look_at(link, claim_by(bench)).next_action
+    assert advice == (f"{UNCONFINED}: {CONFINE}" if unconfined else "")
 
 
 def test_throttle_bits_in_words():

@@ -46,6 +46,7 @@ class AgentAnswers:
     idle_watts: float | None = None  # median of the last readings before the probe
     smoke_ok: bool | None = None  # None: not asked
     smoke: str = ""
+    confines_programs: bool | None = None  # None: an older agent does not say
     reason: str = ""
 
     @classmethod
@@ -67,6 +68,7 @@ class AgentAnswers:
                 idle_watts=idle_watts,
                 smoke_ok=None if smoke is None else bool(smoke.get("ok")),
                 smoke="" if smoke is None else _smoked(smoke),
+                confines_programs=said if isinstance(said := status.get("confines_programs"), bool) else None,
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise ConfigError([f"ctl status: not what an agent says ({error!r})"]) from None
