@@ -274,6 +274,12 @@ def test_whoever_cannot_be_reached_is_a_row_and_the_others_are_done(
     assert all(outcome.failed and outcome.next_action for outcome in outcomes[1:])
 
 
+def test_an_interface_that_this_machine_does_not_have_is_named(tmp_path: Path, server: SshServer) -> None:
+    bench = bench_of(tmp_path, _host("pi-01", server, 22).replace("127.0.0.1", "fe80::1%nope"))
+    with pytest.raises(HostError, match="fe80::1%nope: this machine has no interface nope; see the bench"):
+        open_link(bench, bench.hosts[0]).__enter__()
+
+
 def test_a_host_that_accepts_and_says_nothing_is_given_up(tmp_path: Path, server: SshServer) -> None:
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))

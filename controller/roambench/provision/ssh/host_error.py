@@ -90,6 +90,9 @@ def _explained(
                 f"ssh-copy-id {f'-i {shlex.quote(str(key))} ' if key else ''}-p {connection.port} "
                 f"{connection.user}@{connection.host}",
             )
+        case socket.gaierror() if "%" in connection.host:
+            interface = connection.host.rpartition("%")[2]
+            return f"{connection.host}: this machine has no interface {interface}", f"see {described_in}"
         case socket.gaierror():
             return f"{connection.host}: no such name", f"check its address in {described_in}"
         case TimeoutError():
