@@ -25,6 +25,13 @@ class ClockOffset:
         return abs(self.offset_s) + self.bound_s
 
 
+def offset_words(offset_s: float, bound_s: float) -> str:
+    """ "+3 ± 20 ms"; of a clock that was never set "-20,788.2 days"."""
+    if abs(offset_s) < 100.0:
+        return f"{1e3 * offset_s:+.0f} ± {1e3 * bound_s:.0f} ms"
+    return f"{offset_s / 86_400:+,.1f} days" if abs(offset_s) > 86_400 else f"{offset_s:+,.0f} s"
+
+
 def clock_offset(exchanges: list[tuple[float, float, float]]) -> ClockOffset:
     """Return the offset by exchanges (asked, the host's time, answered), the one with the shortest way;
     ValueError without."""

@@ -50,6 +50,7 @@ mkdir -p -- "${path%/*}" || exit 1
 umask 077; set -C; rm -f -- "$fresh"; exec 3>"$fresh"
 chown -- "$owner" /proc/self/fd/3 && chmod -- "$mode" /proc/self/fd/3 && cat >&3 &&
     sync -- "$fresh" && mv -fT -- "$fresh" "$path" || { rm -f -- "$fresh"; exit 1; }""")
+_NOTHING: Final = Script("true")
 #: Where the file system is mounted that a path is on, or would be.
 _MOUNT: Final = Script("""\
 # find the file system of a folder
@@ -201,6 +202,21 @@ class HostLink:
         if ran.exit_code != 0:
             raise HostError(self.host.name, f"{brief(script, values)}: {ran.why}")
         return ran.out
+
+    def unheard(self, reason: str, next_action: str = "") -> HostError:
+        """The error of an answer that cannot be read: that of the login itself, where it prints or refuses
+        something at every command."""
+        ran = self.run(_NOTHING)
+        said = printable(ran.text.strip().partition("\n")[0].strip()[:80])
+        if ran.exit_code != 0:
+            what = f"the login of {self.user} runs no command: {said or ran.why}"
+            return HostError(
+                self.host.name, what, "give it a shell there (chsh -s), or take another ssh_user"
+            )
+        if ran.out:
+            what = f"the login of {self.user} prints before every answer: {said}"
+            return HostError(self.host.name, what, "have its ~/.bashrc there print on a terminal alone")
+        return HostError(self.host.name, reason, next_action)
 
     def make_room(self, path: str) -> str:
         """Return what to do where the file system that `path` is on is full, by its mount point."""
