@@ -131,6 +131,9 @@ class HostLink:
                 f"{brief(script, values)}: no end within {timeout_s:g} s",
                 "look at its load, try again",
             ) from None
+        except paramiko.ChannelException as error:
+            what = f"its SSH server opens no session: {error.text}"
+            raise HostError(self.host.name, what, "see MaxSessions in its sshd_config") from None
         except (paramiko.SSHException, EOFError, OSError) as error:
             about = "" if isinstance(error, ConnectionEnded) else f" ({error or type(error).__name__})"
             raise ConnectionLost(
