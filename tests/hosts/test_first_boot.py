@@ -105,9 +105,9 @@ def test_a_flashed_card_becomes_a_host_that_provisioning_reaches(
     card.second_boot()
     told = (card.boot / "firstrun.log").read_text()
     assert "FAILED" not in told, told
-    assert (card.boot / "cmdline.txt").read_text() == f"{CMDLINE} cfg80211.ieee80211_regdom=CH\n".replace(
-        " init=/usr/lib/raspberrypi-sys-mods/firstboot", ""
-    )
+    line = CMDLINE.replace(" init=/usr/lib/raspberrypi-sys-mods/firstboot", "")
+    wanted = f"{line} cgroup_enable=memory cfg80211.ieee80211_regdom=CH\n"
+    assert (card.boot / "cmdline.txt").read_text() == wanted
     assert not (card.boot / "firstrun.sh").exists()
     card.port = 2207
     card.third_boot()
@@ -195,7 +195,7 @@ def test_a_card_is_written_on_a_real_fat(bench_hosts: BenchHosts, tmp_path: Path
     # Written out and closed only when the program has ended, which umount does not wait for.
     do("fsck.vfat", "-n", fat)
     assert do("mtype", "-i", fat, "::cmdline.txt").startswith(
-        f"{CMDLINE} cfg80211.ieee80211_regdom=CH systemd.run="
+        f"{CMDLINE} cgroup_enable=memory cfg80211.ieee80211_regdom=CH systemd.run="
     )
     assert do("mtype", "-i", fat, "::firstrun.sh").endswith("\nsync\nexit 0\n")
 

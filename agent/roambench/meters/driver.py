@@ -32,7 +32,9 @@ class Driver:
     `address` says what a port looks like, `options` which options it takes, `power` what can switch the
     output ("" nothing), `silence` where to look when no reading comes. `traits(port, period_s)` names the row
     of TRAITS, `period_s` gives the period where the row's does not hold (0: it does). `resets`: opening the
-    port may reset the meter, so it is latched.
+    port may reset the meter, so it is latched. `usb`: VENDOR:PRODUCT of devices that are opened as such and
+    not as serial ports; `usb_interface`: the one that talks (`bInterfaceNumber`), of a device with several
+    serial ports.
     """
 
     name: str
@@ -46,6 +48,8 @@ class Driver:
     period_s: Callable[[Port], float] = lambda port: 0.0
     resets: bool = False
     redials: bool = False
+    usb: tuple[str, ...] = ()
+    usb_interface: str = ""
     silence: str = USUAL_SILENCE
 
     def __call__(

@@ -13,6 +13,7 @@ from roambench.live.boards import Board, BoardStream
 from roambench.live.history import RunHistory
 from roambench.rounds.records import ClockProbed
 from roambench.runs.folder import RunFolder
+from roambench.runs.measured.clocks import CONTROLLER_HOST
 from roambench.runs.record_store import RecordStore
 
 #: How far the clock of who reads may be from the one that `created_utc` was read from.
@@ -47,6 +48,7 @@ class BoardRecords:
         self._version = -1  # of the store, when all that was in it had been read
         self._spools: dict[tuple[str, str], _Spool] = {}
         self._device_of = {name: device for device, name in enumerate(self._info.device_names)}
+        self._streams: dict[str, list[BoardStream]] = {}  # by device, the oldest spool first
         self._offsets_ns: dict[tuple[str, str], float] = {}  # by device's name and boot
         self._throttled: dict[int, str] = {}  # as last noted, by device
 
@@ -75,7 +77,9 @@ class BoardRecords:
             spool.seq = records[-1][0]
             read += len(records)
             spool.stream.arrived(arrival_s)
-            self._note_board(self._device_of[key[0]], spool.stream)
+            for stream in (spool.stream, self._booked(key[0])):
+                if stream is not None:
+                    self._note_board(self._device_of[key[0]], stream)
             if read >= most:
                 return read  # the version is not noted: there is more of it
         self._version = version
@@ -95,13 +99,28 @@ class BoardRecords:
         start_ns = self._info.start_device_ns
 
         def on_one_clock(boot: str, ns: int) -> int | None:
-            offset_ns = self._offsets_ns.get((device, boot)) if self._info.kind.own_clocks else 0.0
+            host = made.reader or device
+            ours = not self._info.kind.own_clocks or host == CONTROLLER_HOST
+            offset_ns = 0.0 if ours else self._offsets_ns.get((host, boot))
             if start_ns is None or offset_ns is None:
                 return None
             since_ns = ns - start_ns - round(offset_ns)
             return since_ns if since_ns * 1e-9 < self._longest_s() else None
 
-        return BoardStream(device, self._boards[self._device_of[device]], self._info.time_scale, on_one_clock)
+        board = self._boards[self._device_of[device]]
+        made = BoardStream(device, board, self._info.time_scale, on_one_clock)
+        self._streams.setdefault(device, []).append(made)
+        return made
+
+    def _booked(self, device: str) -> BoardStream | None:
+        """Book what another host read to the board's own phases; the stream that has them, None: none has."""
+        streams = self._streams[device]
+        own = next((one for one in reversed(streams) if one.has_phases and not one.reader), None)
+        if own is not None:
+            for stream in streams:
+                if stream.reader:
+                    stream.book_to(own)
+        return own
 
     def _longest_s(self) -> float:
         """Device time that can have passed since the run's begin: a board's clock may say anything."""

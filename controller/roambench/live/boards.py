@@ -110,13 +110,15 @@ _METER_STATES: Final = {
 
 
 class BoardStream:
-    """The records of one spool of a board, in their order: a spool is of one boot, so of one clock."""
+    """The records of one spool of a board, in their order: a spool is of one boot, so of one clock. `reader`:
+    the other host that read the meter and spooled its readings there, "" for the board itself."""
 
     def __init__(self, device: str, board: Board, time_scale: float, on_one_clock: OnOneClock) -> None:
         self.board = board
         self.changed_steps: set[int] = set()
         self.changed_updates: set[str] = set()
         self.ended: PhaseSpan | None = None  # the measured phase whose end is known last
+        self.reader = ""
         self._device = device
         self._time_scale = time_scale
         self._on_one_clock = on_one_clock
@@ -154,6 +156,26 @@ class BoardStream:
             self._ahead_s = min(self._ahead_s, arrival_s - device_s)
             self.board.seen_s = max(self.board.seen_s, device_s + self._ahead_s)
         self._book()
+
+    @property
+    def has_phases(self) -> bool:
+        """Return whether phases wait for their joules."""
+        return bool(self._spans)
+
+    def book_to(self, own: BoardStream) -> None:
+        """Book what this reader's stream has of power to the phases of the board's own stream, once both
+        clocks are known."""
+        if not self._parts or not own._spans:
+            return
+        to_ns, end_ns = self._parts[-1][1], own._spans[-1].end_ns
+        here_ns = self._on_one_clock(self._boot, to_ns)
+        there_ns = own._on_one_clock(own._boot, end_ns)
+        if here_ns is None or there_ns is None:
+            return
+        ahead_ns = (end_ns - there_ns) - (to_ns - here_ns)
+        own._parts.extend((a_ns + ahead_ns, b_ns + ahead_ns, watts) for a_ns, b_ns, watts in self._parts)
+        self._parts.clear()
+        own._book()
 
     def _read(self, reading: Reading) -> None:
         if reading.flags & UNUSABLE or not math.isfinite(reading.watts):
@@ -226,6 +248,7 @@ class BoardStream:
                     return
             case EventKind.METER_DESCRIBED:
                 described = MeterDescription.from_event(event)
+                self.reader = described.remote_reader
                 nominal_s = described.nominal_s or described.row.nominal_s
                 if 0 < nominal_s < 3600:
                     self._gap_ns = round(_GAP_PERIODS * nominal_s * 1e9)

@@ -34,7 +34,7 @@ def ask_agent(link: HostLink, *words: str, timeout_s: float = _ASK_S) -> dict[st
     if ran.exit_code == 127:
         raise HostError(host, "no agent is installed", "roambench fleet provision")
     if ran.exit_code != 0 or answer is None:
-        raise HostError(host, f"ctl {words[0]}: {ran.why}", LOOK)
+        raise link.unheard(f"ctl {words[0]}: {ran.why}", LOOK)
     return answer
 
 

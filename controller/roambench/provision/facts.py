@@ -192,11 +192,11 @@ def gather(link: HostLink, questions: Questions = QUESTIONS) -> Facts:
     if ran.exit_code == 127:
         raise HostError(name, "it has no python3", "flash a system that docs/build.md names")
     if ran.exit_code != 0:
-        raise HostError(name, f"the facts cannot be gathered: {ran.why}", "look at it with ssh")
+        raise link.unheard(f"the facts cannot be gathered: {ran.why}", "look at it with ssh")
     try:
         found = from_json(Facts, ran.out, "facts")
     except ConfigError as error:
-        raise HostError(name, error.problems[0], "this is a bug: report it") from None
+        raise link.unheard(error.problems[0], "this is a bug: report it") from None
     if beyond_64_bits(asdict(found)):
         raise HostError(name, "facts: a number beyond 64 bits", "look at it with ssh")
     return found

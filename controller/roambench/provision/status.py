@@ -15,6 +15,7 @@ from roambench.provision.agent_asks import LOOK, ask_agent
 from roambench.provision.bench import CONTROLLER_READER, MeterEntry
 from roambench.provision.claims import BoardClaim, foreign, read
 from roambench.provision.meters_here import meter_elsewhere
+from roambench.provision.preflight.agent_checks import CONFINE, UNCONFINED
 from roambench.provision.preflight.host_checks import LEAST_DISK_BYTES
 from roambench.provision.preflight.host_clock import host_clock
 from roambench.provision.ssh.host_error import HostError
@@ -35,6 +36,7 @@ class HostStatus:
     The clock offset is the host's minus this machine's and lies within `clock_bound_s` on either side.
     `spool_depth` counts records that the controller has yet to get, `unsent_runs` names the finished runs
     whose records `fleet fetch` can collect. `program`: what answers messages there, with its version.
+    `confines_programs`: the board's kernel keeps a program from the agent's keys and processes.
     """
 
     version: str = ""
@@ -54,6 +56,7 @@ class HostStatus:
     watts: float | None = None
     meter_age_s: float | None = None
     program: str = ""
+    confines_programs: bool | None = None
     trouble: str = ""
     next_action: str = ""
 
@@ -80,7 +83,10 @@ def look_at(link: HostLink, mine: BoardClaim) -> HostStatus:
             status = replace(status, next_action=f"it belongs to {other.described()}")
     if link.host.reader == CONTROLLER_READER:
         status = replace(status, meter_state=controllers_meter(link.host.meter))
-    return replace(status, clock_offset_s=clock.offset_s, clock_bound_s=clock.bound_s, program=_program(link))
+    program = _program(link)
+    if program and status.confines_programs is False and not status.next_action:
+        status = replace(status, next_action=f"{UNCONFINED}: {CONFINE}")
+    return replace(status, clock_offset_s=clock.offset_s, clock_bound_s=clock.bound_s, program=program)
 
 
 def _program(link: HostLink) -> str:
@@ -121,6 +127,7 @@ def status_of(answer: Mapping[str, Any]) -> HostStatus:
         meter_state=_word(meter, "state"),
         watts=_number(last.get("watts")),
         meter_age_s=_number(last.get("age_s")),
+        confines_programs=said if isinstance(said := answer.get("confines_programs"), bool) else None,
     )
 
 

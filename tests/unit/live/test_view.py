@@ -19,6 +19,7 @@ from roambench.live.folders import WatchedFolder
 from roambench.live.ghost import ghost_of
 from roambench.live.messages import RunMessages, encoded
 from roambench.live.view import RunView
+from roambench.meters.traits import MeterDescription
 from roambench.mobility.files import write_trace
 from roambench.mobility.walks import GENERATORS
 from roambench.rounds.records import (
@@ -274,6 +275,41 @@ def test_readings_of_a_clock_that_nobody_probed_are_in_no_curve(tmp_path: Path) 
     folder.records.insert("pi-01", "s", [(99, RecordKind.READING, years)])
     looked_at(view)
     assert len(view.boards[0].power.means()) == 13
+    folder.close(RunState.FINISHED)
+
+
+@pytest.mark.parametrize("reader", ["pi-02", "controller"])
+def test_what_another_host_reads_is_drawn_and_booked_to_the_boards_own_phases(
+    tmp_path: Path, reader: str
+) -> None:
+    """The board's clock is 6000 s ahead of the controller's, that of pi-02 2000 s."""
+    folder = folder_of(tmp_path / "run", "bench", [])
+    folder.update(start_device_ns=1000 * S)
+    there_s = 3000 if reader == "pi-02" else 1000
+    context = RecordContext("there", "0/1.0", 0).to_event(0).to_bytes()
+    meter = MeterDescription("smartpower2", "x", "smartpower2", 1.0, remote_reader=reader).to_event(0)
+    rows = [(RecordKind.EVENT, context), (RecordKind.EVENT, meter.to_bytes())]
+    rows += [(RecordKind.READING, Reading((there_s + k) * S, 5.0, 0.4, 2.0).to_bytes()) for k in range(41)]
+    spans = [
+        PhaseSpan("pi-01", "here", Phase.TRAIN, 0, 7010 * S, 7030 * S, "t", "t"),
+        PhaseSpan("pi-01", "here", Phase.IDLE, 0, 7030 * S, 7040 * S),
+    ]
+    own = [(RecordKind.EVENT, RecordContext("here", "0/1.0", 0).to_event(0).to_bytes())]
+    own += [(RecordKind.PHASE, phase_to_bytes(span)) for span in spans]
+    view, page = opened(tmp_path / "run"), Page()
+    messages = RunMessages(view)
+    page.apply(messages.whole())
+    folder.journal.append(ClockProbed(-1, 0, "hello", "here", 900 * S, 6000.0 * S, 1e6, 8, ()))
+    folder.journal.append(ClockProbed(-1, 1, "hello", "there", 900 * S, 2000.0 * S, 1e6, 8, ()))
+    for spool, records in (("own", own), ("read elsewhere", rows)):
+        folder.records.insert("pi-01", spool, [(number, *row) for number, row in enumerate(records)])
+        looked_at(view)
+        page.apply(messages.changes())
+    assert page.known["power"][0] == (2.0, [2.0] * 21)
+    assert view.joules == pytest.approx(80.0)
+    assert view.boards[0].cells[0].joules == pytest.approx(60.0)  # 10 to 40 s after the begin
+    assert view.boards[0].by_update == pytest.approx({"t": 40.0})
+    assert (0, 0) in page.known["cells"]
     folder.close(RunState.FINISHED)
 
 

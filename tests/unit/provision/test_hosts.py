@@ -26,7 +26,7 @@ from roambench.provision.ssh.known_hosts import KnownHosts
 from roambench.provision.ssh.login import logged_in
 from roambench.provision.ssh.sudo import _KEPT, keep_password
 from roambench.provision.step import HostStep
-from ssh_server import SshServer, free_port, make_key, ssh_server
+from ssh_server import _CONFIG, SshServer, free_port, make_key, ssh_server
 
 
 @pytest.fixture
@@ -272,6 +272,41 @@ def test_whoever_cannot_be_reached_is_a_row_and_the_others_are_done(
     assert outcomes[1].reason == f"127.0.0.1 port {dead} refuses"
     assert outcomes[1].next_action == "is its SSH server enabled and on this port?"
     assert all(outcome.failed and outcome.next_action for outcome in outcomes[1:])
+
+
+def test_an_interface_that_this_machine_does_not_have_is_named(tmp_path: Path, server: SshServer) -> None:
+    bench = bench_of(tmp_path, _host("pi-01", server, 22).replace("127.0.0.1", "fe80::1%nope"))
+    with pytest.raises(HostError, match="fe80::1%nope: this machine has no interface nope; see the bench"):
+        open_link(bench, bench.hosts[0]).__enter__()
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        (
+            "MaxSessions 0",
+            "its SSH server opens no session: Connect failed; see MaxSess",
+        ),
+        (
+            "KexAlgorithms sntrup761x25519-sha512@openssh.com",
+            r"takes no algorithm .*\(no acceptable kex",
+        ),
+        (
+            "Ciphers chacha20-poly1305@openssh.com",
+            r"takes no algorithm .*\(no acceptable ciphers\)",
+        ),
+        ("PubkeyAuthentication no\nPasswordAuthentication yes", "takes no keys; PubkeyAuthentication yes in"),
+    ],
+)
+def test_what_the_settings_of_an_ssh_server_refuse_is_said_with_the_setting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setting: str, said: str
+) -> None:
+    monkeypatch.setattr("ssh_server._CONFIG", f"{setting}\n{_CONFIG}")
+    (tmp_path / "shut").mkdir()
+    with ssh_server(tmp_path / "shut") as shut:
+        bench = bench_of(tmp_path, _host("pi-01", shut, shut.port))
+        with pytest.raises(HostError, match=said), open_link(bench, bench.hosts[0]) as link:
+            link.run("true")
 
 
 def test_a_host_that_accepts_and_says_nothing_is_given_up(tmp_path: Path, server: SshServer) -> None:

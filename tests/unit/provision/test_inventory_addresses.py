@@ -63,6 +63,19 @@ def test_an_address_in_another_spelling_is_the_same(
     assert "meter.wifi_hop: expected one host with '[fd78::9]:81', got 2" in problem
 
 
+def test_an_address_that_no_machine_can_be_reached_by_is_a_mistake_of_the_file(tmp_path: Path) -> None:
+    host = '[[hosts]]\nname = "a"\naddress = "{}"\nmeter.driver = "none"\n'
+    link = "expected an interface with an address of one link, as fe80::1%eth0, got 'fe80::1'"
+    for text, problem in (
+        (f'[controller]\naddress = "10.0.0.1"\n{host.format("fe80::1")}', f"hosts: a: address: {link}"),
+        (f'[controller]\naddress = "fe80::1"\n{host.format("10.0.0.2")}', f"controller.address: {link}"),
+    ):
+        assert problems_of(tmp_path, text) == [f"mine.toml: {problem}"]
+    label = "a" * 64
+    (problem,) = problems_of(tmp_path, f'[controller]\naddress = "10.0.0.1"\n{host.format(f"{label}.lab")}')
+    assert problem.startswith("mine.toml: hosts: a: address: expected at most 63 letters between two dots")
+
+
 @pytest.mark.parametrize("host", ["", "not an address", "[::"])
 def test_where_the_controller_listens_is_an_address(host: str, tmp_path: Path) -> None:
     text = f'[controller]\naddress = "10.0.0.1"\nlisten_host = "{host}"\n'

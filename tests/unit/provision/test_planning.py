@@ -25,6 +25,7 @@ from roambench.provision.step import HostStep, RemoteFile, Skip
 from roambench.provision.subjects.identity import identity_reason
 from roambench.provision.subjects.meter import meter
 from roambench.provision.subjects.program import environment_of
+from roambench.provision.subjects.service import agent_unit
 from roambench.provision.subjects.settings import agent_settings
 from roambench.provision.wanted import Identity, Wanted
 from roambench.provision.wheels.agent_build import AgentBuild
@@ -206,6 +207,41 @@ def test_the_meter_is_named_by_its_serial_and_nothing_opens_its_port(wanted: Wan
     assert 'SYMLINK+="roambench-meter"' in rule
     assert not any(word in rule for word in ("RUN", "PROGRAM", "IMPORT", "stty"))
     assert 'ENV{ID_MM_PORT_IGNORE}="1"' in rule  # ModemManager is on every card
+
+
+def test_a_meter_that_is_opened_as_a_usb_device_is_the_agents_to_open(tmp_path: Path) -> None:
+    """The kernel gives such a device to root alone, and the unit allows serial ports alone."""
+    bench = bench_of(
+        tmp_path,
+        """
+        [[hosts]]
+        name = "pi-01"
+        address = "10.0.0.1"
+        meter = { driver = "joulescope", port = "js220/000123" }
+        [[hosts]]
+        name = "pi-02"
+        address = "10.0.0.2"
+        meter = { driver = "ppk2", port = "/dev/roambench-meter?volts=5.1", serial = "C1" }
+        """,
+    )
+    build = AgentBuild("code", tmp_path / "wheel", "0.1.0", None)  # type: ignore[arg-type]
+    js220, ppk2 = (Wanted(bench, host, build, Identity()) for host in bench.hosts)
+    (step,) = meter(FRESH, js220)
+    assert isinstance(step, HostStep)
+    assert step.values == ("--subsystem-match=usb",)
+    js110_rule, js220_rule = step.files[0].content.decode().splitlines()
+    assert 'ATTR{idVendor}=="16d0", ATTR{idProduct}=="0e88"' in js110_rule
+    assert js220_rule == (
+        'SUBSYSTEM=="usb", ENV{DEVTYPE}=="usb_device", ATTR{idVendor}=="16d0", ATTR{idProduct}=="10ba", '
+        'SYMLINK+="roambench-meter", GROUP="dialout", MODE="0660"'
+    )
+    allowed = "DeviceAllow=char-usb_device rw"
+    assert [allowed in agent_unit(FRESH, bench, host) for host in bench.hosts] == [True, False]
+    # A PPK2 has two serial ports with one number.
+    (step,) = meter(FRESH, ppk2)
+    assert isinstance(step, HostStep)
+    (rule,) = step.files[0].content.decode().splitlines()
+    assert 'ATTRS{serial}=="C1", ENV{ID_USB_INTERFACE_NUM}=="01", SYMLINK' in rule
 
 
 def test_a_disk_without_room_is_refused_with_both_numbers(wanted: Wanted) -> None:

@@ -18,7 +18,7 @@ from roambench.provision.bench import Host
 from roambench.provision.checks import Check, CheckVerdict, HostChecks, Preflight
 from roambench.provision.facts import BoardFacts, Facts, PackageFacts, UnitFacts
 from roambench.provision.platforms import Platform
-from roambench.provision.preflight.agent_checks import Trust, meter_fresh
+from roambench.provision.preflight.agent_checks import CONFINE, Trust, meter_fresh
 from roambench.provision.preflight.facts import AgentAnswers, ClockOffset, Seen, clock_offset
 from roambench.provision.preflight.judge import judge
 from roambench.provision.wheels.program_kit import KitSpec, ProgramKit
@@ -490,3 +490,9 @@ def test_a_board_has_to_have_the_program_as_it_is_here() -> None:
         check = checks(replace(PI, programs=programs), kit=kit)["program"]
         assert (check.verdict, check.found, check.expected) == (FAIL, found, expected)
         assert "fleet flower" in check.what_to_do
+    for confines in (None, True, False):
+        found = checks(agent=replace(AGENT, confines_programs=confines), kit=kit).get("program confined")
+        assert (found is not None and (found.verdict, found.what_to_do)) == (
+            confines is False and (WARN, CONFINE)
+        )
+    assert "program confined" not in checks(agent=replace(AGENT, confines_programs=False))

@@ -9,12 +9,16 @@ from pathlib import Path
 import pytest
 
 from roambench.cli.main import main
+from roambench.provision.agent_asks import ask_agent
 from roambench.provision.bench import Bench, MeterEntry
+from roambench.provision.claims import claim_by
 from roambench.provision.facts import gather
+from roambench.provision.preflight.agent_checks import CONFINE, UNCONFINED
+from roambench.provision.preflight.facts import offset_words
 from roambench.provision.preflight.host_clock import host_clock
 from roambench.provision.ssh.host_error import HostError
 from roambench.provision.ssh.hosts import open_link
-from roambench.provision.status import HostStatus, controllers_meter, status_of, throttle_words
+from roambench.provision.status import HostStatus, controllers_meter, look_at, status_of, throttle_words
 from ssh_server import SshServer, ssh_server
 
 
@@ -75,6 +79,49 @@ def test_an_agent_that_says_less_or_nonsense_leaves_gaps_and_no_error():
         "disk": None,
     }
     assert status_of(nonsense) == HostStatus(meter_state="open")
+
+
+@pytest.mark.parametrize(("said", "unconfined"), [("false", True), ("true", False), ("null", False)])
+def test_a_program_that_runs_unconfined_is_said_with_what_to_do(
+    bench: Bench, server: SshServer, said: str, unconfined: bool
+) -> None:
+    about = server.root / "opt/roambench/programs/cc/about.json"
+    server.install_agent(f"echo '{{\"confines_programs\": {said}}}'")
+    with open_link(bench, bench.hosts[0]) as link:
+        assert look_at(link, claim_by(bench)).next_action == ""  # it has no program
+        about.parent.mkdir(parents=True)
+        about.write_text('{"name": "mine"}')
+        advice = look_at(link, claim_by(bench)).next_action
+    assert advice == (f"{UNCONFINED}: {CONFINE}" if unconfined else "")
+
+
+@pytest.mark.parametrize(
+    ("login", "reason", "then"),
+    [
+        ("echo 'Welcome to pi'", "the login of root prints before every answer: Welcome to pi", "~/.bashrc"),
+        ("echo 'not available'; exit 1", "the login of root runs no command: not available", "chsh -s"),
+        ("exit 1", "the login of root runs no command: exit code 1", "chsh -s"),
+    ],
+)
+def test_a_login_that_prints_or_refuses_by_itself_is_named(
+    bench: Bench, server: SshServer, login: str, reason: str, then: str
+) -> None:
+    """A host's answers cannot be read then: that is no bug, and no clock's trouble."""
+    server.install_agent("echo '{}'")
+    command = server.folder / "below-root"
+    command.write_text(command.read_text().replace("\n", f"\n{login}\n", 1))
+    asks = (lambda link: host_clock(link, 1), gather, lambda link: ask_agent(link, "status"))
+    with open_link(bench, bench.hosts[0]) as link:
+        for ask in asks:
+            with pytest.raises(HostError) as failed:
+                ask(link)
+            assert (failed.value.reason, then in failed.value.next_action) == (reason, True)
+
+
+def test_a_clock_that_was_never_set_is_days_behind_and_not_a_trillion_milliseconds() -> None:
+    assert offset_words(0.003, 0.02) == "+3 ± 20 ms"
+    assert offset_words(-7200.0, 0.02) == "-7,200 s"
+    assert offset_words(-1_796_099_588.1, 0.05) == "-20,788.2 days"
 
 
 def test_throttle_bits_in_words():

@@ -116,3 +116,16 @@ def test_the_ledger_has_its_phases_without_joules_and_the_raw_readings_stay(refu
     assert {(row["gross_j"], row["net_j"], row["covered_s"]) for row in rows} == {(0.0, 0.0, 0.0)}
     raw = pq.read_table(refused / "readings.parquet").to_pylist()
     assert sum(row["device"] == "pi-02" for row in raw) == sum(row["device"] == "pi-01" for row in raw) > 100
+
+
+def test_phases_of_a_boot_that_was_never_probed_are_said_to_go_by_the_wall_clock(
+    hand_made: Callable[..., Path],
+) -> None:
+    probed = [
+        ClockProbed(-1, device, "during", boot, 100 * S, 0.0, 1e6, 8, (0, 0, 0, 0))
+        for device, boot in ((0, "an earlier one"), (1, "boot"))
+    ]
+    (summary,) = report([hand_made("run", fleet="bench", extra=probed)]).summaries
+    (flag,) = [flag for flag in summary.flags if "was never probed" in flag]
+    assert flag.startswith("pi-01: the clock of 1 boot was never probed: phases there stand where its wall")
+    assert flag.endswith("find out why it booted, or probe more often (clock.period_s)")

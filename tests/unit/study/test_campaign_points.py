@@ -15,12 +15,14 @@ from roambench.contract.errors import ConfigError, RunError
 from roambench.experiment.sections import Experiment
 from roambench.runner.bench_options import BenchOptions
 from roambench.runner.places.bench import BenchPlace
+from roambench.runner.places.table import place_of
 from roambench.runs.info import RunInfo, RunState
 from roambench.study.campaign.campaign import CampaignOptions, Ended, campaign_in, run_campaign
 from roambench.study.campaign.campaign_log import CampaignEvent, CampaignLog, End, read_campaign
 from roambench.study.campaign.cooling import Clock, Cooled
 from roambench.study.campaign.disk_room import GIB, MOST_S, DiskRoom
 from roambench.study.sweep.campaign_point import CampaignPoint, is_done
+from roambench.study.sweep.left_runs import left_of
 from roambench.study.sweep.metrics import METRICS
 from roambench.study.sweep.points import Point, points_of
 from roambench.study.sweep.results import table_of
@@ -159,6 +161,25 @@ def test_the_run_of_a_point_that_failed_stays_where_it_can_go_on(
     folder.put_aside(point)
     assert run.exists() == stays
     assert (path / "attempts/001/runs/mohawk").exists() != stays
+
+
+def test_a_run_that_failed_and_cannot_go_on_is_kept_with_the_attempt_that_failed(tmp_path: Path) -> None:
+    (point,) = points(tmp_path, fleet="simulated")
+    folder = SweepFolder(tmp_path / "out")
+    path, said = folder.prepare(point, 0), list[str]()
+    run = path / "runs" / "mohawk"
+    run.mkdir(parents=True)
+    info = RunInfo("r", "mohawk", 0, "", "simulated", (), state=RunState.INTERRUPTED)
+    (run / "run.json").write_text(info.to_json())
+    write_outcome(path, ended(point, reason="no order was fruitful"))
+    folder.put_aside(point)
+    place = place_of(point.experiment, point.fleet, BenchOptions())
+    assert left_of(place, path, point.key, point.code, said.append).to_resume == {}
+    assert (path / "attempts/001/runs/mohawk").exists()
+    assert not run.exists()
+    assert "attempts/001/runs" in said[0]
+    assert [end.reason for end in folder.tries_of(point)] == ["no order was fruitful"]
+    assert folder.attempt_of(point) == 2
 
 
 def test_a_start_that_does_not_count_is_no_try(tmp_path: Path) -> None:

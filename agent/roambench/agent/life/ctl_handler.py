@@ -29,6 +29,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from roambench.agent.life.burning import Burner
+from roambench.agent.orders.program_host import confines
 from roambench.agent.orders.worker import TrainerDied, TrainerRefused, rss_bytes
 from roambench.agent.readings.host_metrics import HostMetrics
 
@@ -119,6 +120,7 @@ class CtlHandler:
         return {
             **self.session.about(),
             "rss_bytes": rss_bytes(),
+            "confines_programs": confines(),
             "clock": {"monotonic_ns": now_ns, "unix_s": time.time()},
             "spool": {
                 name: {

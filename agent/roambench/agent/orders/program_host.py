@@ -121,6 +121,11 @@ def landlock_abi() -> int:
     return int(libc.syscall(_CREATE, None, ctypes.c_size_t(0), 1))
 
 
+def confines() -> bool:
+    """Return whether `confine` does anything under this kernel."""
+    return landlock_abi() >= _LEAST_ABI
+
+
 def confine(hidden: list[str]) -> None:
     """Keep this process, and all that it starts, from processes outside: it can neither trace nor, from Linux
     6.12 on, signal them. Keep it from files at and below `hidden`, too, whose owner it runs as. All else is

@@ -102,6 +102,7 @@ def _table(bench: Bench, outcomes: list[HostOutcome[HostStatus]]) -> Table:
 
 
 def _cells(one: HostOutcome[HostStatus]) -> list[str]:
+    from roambench.provision.preflight.facts import offset_words
     from roambench.provision.status import throttle_words
 
     found: Any = one.value
@@ -113,7 +114,7 @@ def _cells(one: HostOutcome[HostStatus]) -> list[str]:
         agent += f"; {found.program}"
     return [
         agent,
-        f"{found.clock_offset_s * 1e3:+.0f} ± {found.clock_bound_s * 1e3:.0f} ms",
+        offset_words(found.clock_offset_s, found.clock_bound_s),
         "" if found.temperature_c is None else f"{found.temperature_c:.0f}",
         "?" if found.throttle_bits is None else throttle_words(found.throttle_bits) or "no",
         "" if found.disk_free_bytes is None else f"{found.disk_free_bytes / 1e9:.1f} GB free",

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from roambench.extras.first_boot.card_files import CardFile, common_files, connection_file
-from roambench.extras.first_boot.cmdline import with_words
+from roambench.extras.first_boot.cmdline import MEMORY_LIMITS, with_words
 from roambench.extras.first_boot.settings import FirstBoot
 
 SCRIPT: Final = "firstrun.sh"
@@ -30,7 +30,7 @@ def bookworm_files(settings: FirstBoot, cmdline: str) -> dict[str, bytes]:
     country = (f"cfg80211.ieee80211_regdom={settings.country}",) if settings.country else ()
     return {
         SCRIPT: "\n".join([*_script(settings), ""]).encode("ascii"),
-        "cmdline.txt": (with_words(cmdline, (*country, *_WORDS)) + "\n").encode("ascii"),
+        "cmdline.txt": (with_words(cmdline, (MEMORY_LIMITS, *country, *_WORDS)) + "\n").encode("ascii"),
     }
 
 

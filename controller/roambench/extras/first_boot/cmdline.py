@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from roambench.contract.errors import ConfigError
+
+#: Without it the kernel of Raspberry Pi OS limits no unit's memory, and the agent's MemoryMax does nothing.
+MEMORY_LIMITS: Final = "cgroup_enable=memory"
+#: A line may have several words with this key.
+_LISTED: Final = "cgroup_enable"
 
 
 def read_cmdline(content: bytes, name: str) -> str:
@@ -22,6 +28,6 @@ def read_cmdline(content: bytes, name: str) -> str:
 
 def with_words(line: str, words: Sequence[str]) -> str:
     """`line` with each of `words` (key=value); others with the keys of these go."""
-    keys = {word.partition("=")[0] for word in words}
+    keys = {word.partition("=")[0] for word in words} - {_LISTED}
     kept = [word for word in line.split(" ") if word in words or word.partition("=")[0] not in keys]
     return " ".join([*kept, *(word for word in words if word not in kept)])

@@ -9,7 +9,7 @@ from ipaddress import ip_interface
 from typing import Final
 
 from roambench.extras.first_boot.card_files import common_files
-from roambench.extras.first_boot.cmdline import with_words
+from roambench.extras.first_boot.cmdline import MEMORY_LIMITS, with_words
 from roambench.extras.first_boot.settings import FirstBoot
 
 FILES: Final = ("user-data", "network-config", "meta-data")
@@ -25,11 +25,12 @@ def trixie_files(settings: FirstBoot, cmdline: str) -> dict[str, bytes]:
     instance = f"roambench-{settings.host}-{digest}"
     meta = f"# {settings.host}: {_MARK}\ndsmode: local\ninstance-id: {_text(instance)}\n"
     country = (f"cfg80211.ieee80211_regdom={settings.country}",) if settings.country else ()
+    words = (MEMORY_LIMITS, *country, f"ds=nocloud;i={instance}")
     return {
         "user-data": user.encode(),
         "network-config": network.encode(),
         "meta-data": meta.encode(),
-        "cmdline.txt": (with_words(cmdline, (*country, f"ds=nocloud;i={instance}")) + "\n").encode("ascii"),
+        "cmdline.txt": (with_words(cmdline, words) + "\n").encode("ascii"),
     }
 
 

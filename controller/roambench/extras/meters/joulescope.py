@@ -69,5 +69,6 @@ JOULESCOPE: Final = Driver(
     period_s=lambda port: 1.0 / _hz(port),
     resets=True,
     redials=True,
+    usb=("16d0:0e88", "16d0:10ba"),  # a JS110's and a JS220's, by the maker's udev rules
     silence="is its cable in, does no other program hold it, does the board's current flow through it?",
 )

@@ -67,5 +67,6 @@ PPK2: Final = Driver(
     period_s=period_s,
     resets=True,
     redials=True,
+    usb_interface="01",  # both ports have the serial number
     silence="is its switch on, is the port the first of its two, does the board's current flow through it?",
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 from roambench.contract.addresses import one_spelling
 from roambench.contract.errors import ConfigError
@@ -19,6 +19,8 @@ from roambench.provision.power.described import outlet_of
 from roambench.spool.influx_settings import host_beyond, url_mistake
 from roambench.written.mistakes import did_you_mean
 
+#: Of a host name, by DNS.
+_MOST_LABEL = 63
 _LOOPBACK = ("127.", "localhost", "[::1]")
 
 
@@ -29,6 +31,7 @@ def broken_rules(controller: ControllerTable, influxdb: InfluxTable | None) -> l
         problems.append(
             f"controller.data_port: expected another than control_port, got {controller.data_port}"
         )
+    problems += [f"controller.address: {mistake}" for mistake in _address_mistakes(controller.address)]
     return problems
 
 
@@ -58,6 +61,7 @@ def host_mistakes(
         for line in dict.fromkeys(
             (
                 *_name_mistakes(host),
+                *(f"hosts: {host.name}: address: {one}" for one in _address_mistakes(host.address)),
                 *_meter_mistakes(host, known=id(host) not in unsure),
                 *(_reader_mistakes(host, hosts) if whole else ()),
                 *_card_mistakes(host),
@@ -105,6 +109,18 @@ def _name_mistakes(host: Host) -> Iterator[str]:
     """A name of the machine that boards dial is no board's."""
     if host.name in (CONTROLLER_READER, CONTROLLER_NAME):
         yield f"hosts: {host.name}: name: expected another than the controller's own"
+
+
+def _address_mistakes(address: str) -> Iterator[str]:
+    """An address that no machine can be reached by, though it is well written."""
+    try:
+        found = ip_address(address)
+    except ValueError:
+        if any(len(label) > _MOST_LABEL for label in address.split(".")):
+            yield f"expected at most {_MOST_LABEL} letters between two dots, got {address!r}"
+        return
+    if isinstance(found, IPv6Address) and found.is_link_local and not found.scope_id:
+        yield f"expected an interface with an address of one link, as {address}%eth0, got {address!r}"
 
 
 def _reader_mistakes(host: Host, hosts: Sequence[Host]) -> Iterator[str]:

@@ -139,8 +139,20 @@ def packages(facts: Facts, needed: Mapping[str, PackageFacts]) -> Check:
     )
 
 
-def program(facts: Facts, kit: ProgramKit) -> Check:
-    """Return whether the host has the program of the experiment, as it is on this machine."""
+#: Said of a board whose kernel cannot keep a program from the agent's files.
+UNCONFINED: Final = "the kernel has no Landlock: a program can read the agent's keys and end what it runs"
+CONFINE: Final = "run your own code alone, or flash Debian or Ubuntu, whose kernels have it"
+
+
+def program(facts: Facts, agent: AgentAnswers, kit: ProgramKit) -> Iterator[Check]:
+    """Check that the host has the program of the experiment, as it is on this machine; one that would run
+    unconfined is warned of."""
+    yield _program(facts, kit)
+    if agent.confines_programs is False:
+        yield Check("program confined", CheckVerdict.WARN, UNCONFINED, "Landlock, of Linux 5.19 on", CONFINE)
+
+
+def _program(facts: Facts, kit: ProgramKit) -> Check:
     name, spec = "program", kit.spec
     there = facts.programs.get(kit.digest)
     expected = f"{spec.name} {spec.version} ({kit.digest})"

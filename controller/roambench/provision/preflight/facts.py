@@ -25,6 +25,13 @@ class ClockOffset:
         return abs(self.offset_s) + self.bound_s
 
 
+def offset_words(offset_s: float, bound_s: float) -> str:
+    """ "+3 ± 20 ms"; of a clock that was never set "-20,788.2 days"."""
+    if abs(offset_s) < 100.0:
+        return f"{1e3 * offset_s:+.0f} ± {1e3 * bound_s:.0f} ms"
+    return f"{offset_s / 86_400:+,.1f} days" if abs(offset_s) > 86_400 else f"{offset_s:+,.0f} s"
+
+
 def clock_offset(exchanges: list[tuple[float, float, float]]) -> ClockOffset:
     """Return the offset by exchanges (asked, the host's time, answered), the one with the shortest way;
     ValueError without."""
@@ -46,6 +53,7 @@ class AgentAnswers:
     idle_watts: float | None = None  # median of the last readings before the probe
     smoke_ok: bool | None = None  # None: not asked
     smoke: str = ""
+    confines_programs: bool | None = None  # None: an older agent does not say
     reason: str = ""
 
     @classmethod
@@ -67,6 +75,7 @@ class AgentAnswers:
                 idle_watts=idle_watts,
                 smoke_ok=None if smoke is None else bool(smoke.get("ok")),
                 smoke="" if smoke is None else _smoked(smoke),
+                confines_programs=said if isinstance(said := status.get("confines_programs"), bool) else None,
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise ConfigError([f"ctl status: not what an agent says ({error!r})"]) from None

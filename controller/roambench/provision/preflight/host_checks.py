@@ -13,7 +13,7 @@ from roambench.provision.checks import Check, CheckVerdict
 from roambench.provision.facts import Facts
 from roambench.provision.platforms import IMAGE, PYTHONS
 from roambench.provision.power.switching import SeenSwitch
-from roambench.provision.preflight.facts import ClockOffset
+from roambench.provision.preflight.facts import ClockOffset, offset_words
 
 _AGAIN: Final = "roambench fleet provision sets it"
 _MIB: Final = 2**20
@@ -50,7 +50,7 @@ def os_image(facts: Facts) -> Check:
 
 def clock_bound(clock: ClockOffset) -> Check:
     """Return whether the host's clock is close enough to ours."""
-    found = f"{1e3 * clock.offset_s:+.0f} ± {1e3 * clock.bound_s:.0f} ms"
+    found = offset_words(clock.offset_s, clock.bound_s)
     expected = f"within {1e3 * _WARN_CLOCK_S:.0f} ms of this machine"
     verdict = (
         CheckVerdict.PASS

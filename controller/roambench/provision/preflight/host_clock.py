@@ -7,7 +7,6 @@ import time
 from typing import Final
 
 from roambench.provision.preflight.facts import ClockOffset, clock_offset
-from roambench.provision.ssh.host_error import HostError
 from roambench.provision.ssh.hosts import HostLink
 from roambench.provision.ssh.script import Script
 
@@ -21,13 +20,13 @@ def host_clock(link: HostLink, exchanges: int) -> ClockOffset:
     found = []
     for _ in range(exchanges):
         asked_s = time.time()
-        said = link.must(Script("date +%s.%N"))
+        ran = link.run(Script("date +%s.%N"))
         answered_s = time.time()
         try:
-            there_s = float(said)
+            there_s = float(ran.out)
         except ValueError:
             there_s = math.nan
         if not 0.0 <= there_s < _MOST_S:
-            raise HostError(link.host.name, "date: not a time")
+            raise link.unheard(f"date: {ran.why}" if ran.exit_code else "date: not a time")
         found.append((asked_s, there_s, answered_s))
     return clock_offset(found)

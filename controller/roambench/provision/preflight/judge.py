@@ -70,7 +70,7 @@ def _checks(
         agent_checks.build(facts, agent, builds.get(facts.platform, "") if facts.platform else "", most_run),
         agent_checks.wheels(facts, alike),
         *([agent_checks.packages(facts, needed)] if needed else []),
-        *([agent_checks.program(facts, kit)] if kit is not None else []),
+        *(agent_checks.program(facts, agent, kit) if kit is not None else []),
         *agent_checks.claim(found.claimed_by),
         agent_checks.certificate(facts, host, trust, now),
         host_checks.clock_bound(clock),

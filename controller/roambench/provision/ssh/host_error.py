@@ -9,7 +9,7 @@ from typing import Final
 
 import paramiko
 from fabric import Connection
-from paramiko.ssh_exception import NoValidConnectionsError
+from paramiko.ssh_exception import IncompatiblePeer, NoValidConnectionsError
 
 from roambench.contract.errors import LinkError
 from roambench.contract.printable import printable
@@ -81,6 +81,11 @@ def _explained(
             return error.reason, error.next_action
         case paramiko.PasswordRequiredException():
             return "the SSH key has a passphrase", "ssh-add"
+        case IncompatiblePeer():
+            reason = f"{where} takes no algorithm that roambench has ({str(error).rpartition('(')[2]}"
+            return reason, "allow one more in its sshd_config (KexAlgorithms, Ciphers, MACs)"
+        case paramiko.BadAuthenticationType() if "publickey" not in error.allowed_types:
+            return f"{where} takes no keys", "PubkeyAuthentication yes in its sshd_config"
         case (
             paramiko.AuthenticationException()
             | paramiko.SSHException(args=("No authentication methods available",))
@@ -90,6 +95,9 @@ def _explained(
                 f"ssh-copy-id {f'-i {shlex.quote(str(key))} ' if key else ''}-p {connection.port} "
                 f"{connection.user}@{connection.host}",
             )
+        case socket.gaierror() if "%" in connection.host:
+            interface = connection.host.rpartition("%")[2]
+            return f"{connection.host}: this machine has no interface {interface}", f"see {described_in}"
         case socket.gaierror():
             return f"{connection.host}: no such name", f"check its address in {described_in}"
         case TimeoutError():

@@ -50,6 +50,7 @@ mkdir -p -- "${path%/*}" || exit 1
 umask 077; set -C; rm -f -- "$fresh"; exec 3>"$fresh"
 chown -- "$owner" /proc/self/fd/3 && chmod -- "$mode" /proc/self/fd/3 && cat >&3 &&
     sync -- "$fresh" && mv -fT -- "$fresh" "$path" || { rm -f -- "$fresh"; exit 1; }""")
+_NOTHING: Final = Script("true")
 #: Where the file system is mounted that a path is on, or would be.
 _MOUNT: Final = Script("""\
 # find the file system of a folder
@@ -130,6 +131,9 @@ class HostLink:
                 f"{brief(script, values)}: no end within {timeout_s:g} s",
                 "look at its load, try again",
             ) from None
+        except paramiko.ChannelException as error:
+            what = f"its SSH server opens no session: {error.text}"
+            raise HostError(self.host.name, what, "see MaxSessions in its sshd_config") from None
         except (paramiko.SSHException, EOFError, OSError) as error:
             about = "" if isinstance(error, ConnectionEnded) else f" ({error or type(error).__name__})"
             raise ConnectionLost(
@@ -201,6 +205,21 @@ class HostLink:
         if ran.exit_code != 0:
             raise HostError(self.host.name, f"{brief(script, values)}: {ran.why}")
         return ran.out
+
+    def unheard(self, reason: str, next_action: str = "") -> HostError:
+        """The error of an answer that cannot be read: that of the login itself, where it prints or refuses
+        something at every command."""
+        ran = self.run(_NOTHING)
+        said = printable(ran.text.strip().partition("\n")[0].strip()[:80])
+        if ran.exit_code != 0:
+            what = f"the login of {self.user} runs no command: {said or ran.why}"
+            return HostError(
+                self.host.name, what, "give it a shell there (chsh -s), or take another ssh_user"
+            )
+        if ran.out:
+            what = f"the login of {self.user} prints before every answer: {said}"
+            return HostError(self.host.name, what, "have its ~/.bashrc there print on a terminal alone")
+        return HostError(self.host.name, reason, next_action)
 
     def make_room(self, path: str) -> str:
         """Return what to do where the file system that `path` is on is full, by its mount point."""

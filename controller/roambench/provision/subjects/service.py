@@ -10,6 +10,7 @@ from roambench.provision.facts import Facts
 from roambench.provision.ssh.script import Script
 from roambench.provision.step import HostStep, RemoteFile, Skip, differing
 from roambench.provision.subjects.account import account_groups
+from roambench.provision.subjects.meter import usb_devices
 from roambench.provision.wanted import Wanted
 
 _UNIT = """\
@@ -81,6 +82,8 @@ DeviceAllow=char-ttyACM rw
 DeviceAllow=char-ttyAMA rw
 DeviceAllow=/dev/vcio rw
 """
+#: Meters that are opened as USB devices, not as serial ports.
+_USB_DEVICES = "DeviceAllow=char-usb_device rw\n"
 #: Modules that make kinds of devices above: ttyUSB, ttyACM.
 _MODULES = "modprobe@usbserial.service modprobe@cdc_acm.service"
 _LAST_WORDS = f"journalctl -u {layout.UNIT} -n 20 -o cat --no-pager | grep roambench-agent: | tail -n 1"
@@ -101,6 +104,8 @@ def service(facts: Facts, wanted: Wanted) -> Iterator[HostStep | Skip]:
 
 def agent_unit(facts: Facts, bench: Bench, host: Host) -> str:
     """The unit's text. An emulated meter may be any device file of a container, so all are allowed there."""
+    meters = [one.meter for one in (host, *bench.read_by(host))]
+    devices = _DEVICES + (_USB_DEVICES if any(map(usb_devices, meters)) else "")
     return _UNIT.format(
         board=layout.BOARD_UNIT,
         modules=_MODULES,
@@ -108,7 +113,7 @@ def agent_unit(facts: Facts, bench: Bench, host: Host) -> str:
         settings=layout.SETTINGS,
         user=layout.USER,
         groups=" ".join(account_groups(facts)),
-        devices="" if any(one.meter.emulated for one in (host, *bench.read_by(host))) else _DEVICES,
+        devices="" if any(one.emulated for one in meters) else devices,
     )
 
 

@@ -21,7 +21,7 @@ from roambench.report.summaries.notes import BoardNote, board_notes
 from roambench.rounds.records import FleetEvent, RoundRecord
 from roambench.runs.event_log import EventLog
 from roambench.runs.measured.accounts import RunEnergy
-from roambench.runs.measured.clocks import BoardClock, ReaderCase, board_clocks, described
+from roambench.runs.measured.clocks import BoardClock, ReaderCase, described
 
 #: The store that the run folder is filled from.
 CONTROLLER: Final = "controller"
@@ -152,7 +152,7 @@ def board_states(
         if device.reopened is not None
     }
     spans: dict[str, Sequence[PhaseSpan]] = {device.device: device.spans for device in energy.devices}
-    clocks = board_clocks(names, records, events, energy.start_ns, energy.end_ns)
+    clocks = {device.device: device.clock for device in energy.devices}
     summaries = {name: record.summary for name, record in host.items()}
     samples = {name: record.samples for name, record in host.items()}
     return tuple(
@@ -167,7 +167,7 @@ def board_states(
             notes=notes.get(clock.device, ()),
             reopened=reopened.get(clock.device, ""),
         )
-        for clock in clocks
+        for clock in (clocks[name] for name in names)
     )
 
 
@@ -220,6 +220,8 @@ def state_flags(states: Sequence[BoardState]) -> list[str]:
             flags.append(f"{state.device}: {state.doubt}: left out of every sum")
         elif state.clock.case is ReaderCase.REMOTE and state.clock.verdict is not ClockVerdict.GOOD:
             flags.append(f"clock of {state.clock.sentence()}")
+        if state.clock.misplaced:
+            flags.append(state.clock.misplaced)
         if state.reopened:
             flags.append(state.reopened)
         flags += [

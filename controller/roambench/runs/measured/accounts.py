@@ -30,7 +30,7 @@ from roambench.rounds.local_updates import local_updates
 from roambench.rounds.records import BoardSwitched, OrderGiven, RoundRecord, RunResumed
 from roambench.runs.event_log import EventLog
 from roambench.runs.folder import RunFolder
-from roambench.runs.measured.clocks import BoardClock, board_clocks
+from roambench.runs.measured.clocks import BoardClock, board_clocks, unplaced
 from roambench.runs.measured.common_clock import OneClock, on_one_clock
 from roambench.runs.measured.meters import DeviceMeter, UsableReadings, as_if_of, device_meter, samples_of
 from roambench.runs.measured.reopened import Reopened, reopenings
@@ -205,7 +205,8 @@ def account_run(
     outcomes = {order: training.outcome for order, training in trainings.items()}
     steps = {order: training.step for order, training in trainings.items()}
     events = {name: device.events for name, device in found.items()}
-    clocks = {c.device: c for c in board_clocks(names, log, events, start_ns, end_ns)}
+    boots = {name: {span.boot_id for span in one.spans} if one.laid else () for name, one in found.items()}
+    clocks = {c.device: c for c in board_clocks(names, log, events, start_ns, end_ns, boots)}
     for name in names:
         device_meter(name, (), section, nominal_s)  # a mistake in the experiment is no board's
 
@@ -443,7 +444,7 @@ def _account(
     board = clocks[device]
 
     def usable_of(readings: ReadingColumns) -> UsableReadings:
-        counting = NO_READINGS if board.refused else readings.outside(outages)
+        counting = NO_READINGS if board.refused else readings.outside([*outages, *unplaced(board, spans)])
         usable = samples_of(counting, meter, board, clocks.get(board.reader), spans, laid=found.laid)
         samples = as_if_of(meter, usable.samples, found.events, folder.experiment.energy)
         return replace(usable, samples=samples)

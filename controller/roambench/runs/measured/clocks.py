@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Final
 
+from roambench.contract.counts import count
 from roambench.contract.errors import ConfigError
 from roambench.contract.events import EventKind
+from roambench.contract.phases import PhaseSpan
 from roambench.contract.records import AgentEvent
 from roambench.energy.clocks.clock_fit import (
     FLAG_BOUND_NS,
@@ -41,6 +44,7 @@ class BoardClock:
 
     `fits` holds one straight line per boot of the board (its clock starts again with each). `bound_ns` is
     the worst bound within the run, in device time: divided by `time_scale` it is what the machines saw.
+    `unprobed`: the boots that have phases and no burst.
     """
 
     device: str
@@ -50,6 +54,7 @@ class BoardClock:
     verdict: ClockVerdict
     bound_ns: float
     time_scale: float
+    unprobed: tuple[str, ...] = ()
 
     @property
     def refused(self) -> bool:
@@ -81,6 +86,18 @@ class BoardClock:
     def refusal(self) -> str:
         """The reason why no sum may hold the board's joules; "" where nothing is against it."""
         return f"clock refused: {self.reader} reads its meter, {self._known()}" if self.refused else ""
+
+    @property
+    def misplaced(self) -> str:
+        """A sentence on phases of boots that were never probed; "" where there are none."""
+        if not self.unprobed or self.refused:
+            return ""
+        without = f" and without what {self.reader} read" if self.case is ReaderCase.REMOTE else ""
+        return (
+            f"{self.device}: the clock of {count(len(self.unprobed), 'boot')} was never probed: phases there "
+            f"stand where its wall clock says, at best, by an unknown error{without}; "
+            "find out why it booted, or probe more often (clock.period_s)"
+        )
 
     def _known(self) -> str:
         if not self.fits:
@@ -154,8 +171,10 @@ def board_clocks(
     events: Mapping[str, Sequence[AgentEvent]],
     start_ns: int | None = None,
     end_ns: int | None = None,
+    boots: Mapping[str, Collection[str]] = MappingProxyType({}),
 ) -> tuple[BoardClock, ...]:
-    """The clock of every board of a run, in the order of `names`; `events` as the record store has them."""
+    """The clock of every board of a run, in the order of `names`; `events` as the record store has them, and
+    `boots` those of which a board that counts from its own boot has phases."""
     bursts: dict[int, list[ClockProbed]] = {}
     for record in EventLog.of(records).only(ClockProbed):
         bursts.setdefault(record.device, []).append(record)
@@ -163,7 +182,19 @@ def board_clocks(
         name: board_clock(name, bursts.get(index, ()), described(events.get(name, ())), start_ns, end_ns)
         for index, name in enumerate(names)
     }
+    for name, clock in own.items():
+        own[name] = replace(clock, unprobed=tuple(sorted({*boots.get(name, ())} - clock.fits.keys() - {""})))
     return tuple(_with_reader(clock, own) for clock in own.values())
+
+
+def unplaced(clock: BoardClock, spans: Sequence[PhaseSpan]) -> list[tuple[int, int]]:
+    """Stretches in which it is unknown which readings of another host are of which phase, one a boot."""
+    found = []
+    for boot in clock.unprobed if clock.case is ReaderCase.REMOTE else ():
+        there = [span for span in spans if span.boot_id == boot]
+        if there:
+            found.append((min(span.start_ns for span in there), max(span.end_ns for span in there)))
+    return found
 
 
 def _with_reader(clock: BoardClock, boards: Mapping[str, BoardClock]) -> BoardClock:

@@ -21,6 +21,7 @@ from roambench.study.sweep.points import Point
 from roambench.study.sweep.sweep_folder import (
     PointEnd,
     SweepFolder,
+    attempt_of_run,
     forget_old_runs,
     next_attempt,
     write_outcome,
@@ -50,14 +51,16 @@ def left_of(place: Place, folder: Path, key: str, code: str, report: Callable[[s
 
 
 def _keep(folder: Path, end: PointEnd, report: Callable[[str], None]) -> None:
-    """Move the point's run to its attempts, whose result this is."""
-    aside = next_attempt(folder)
-    if (aside / "runs").exists():  # of a session that died before it wrote the result
+    """Move the point's run to its attempts: to the one that failed in it, else to one that ends so."""
+    failed = attempt_of_run(folder, end.key)
+    aside = failed or next_attempt(folder)
+    if failed is None and (aside / "runs").exists():  # of a session that died before it wrote the result
         write_outcome(aside, end)
         aside = next_attempt(folder)
     with naming(aside):
         aside.mkdir(parents=True, exist_ok=True)
-        write_outcome(aside, end)
+        if failed is None:
+            write_outcome(aside, end)
         (folder / "runs").replace(aside / "runs")
     forget_old_runs(folder)
     report(f"begins again; what it recorded is kept in {aside / 'runs'}: {end.reason}")

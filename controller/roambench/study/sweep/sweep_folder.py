@@ -74,8 +74,8 @@ class PointEnd:
     `inputs`: the files that its run read, with their SHA-256 (None: an older version did not note them).
     `unfit`: it finished, and why its record should be measured again. `boards` made it fail or unfit.
     `without`: boards that were left out, so that fewer devices took part. `counts`: it was one of the point's
-    tries. `began` and `ended` (UTC, ISO 8601) and `flags` are of its run; "" and none where an older version
-    ran it.
+    tries. `left_run`: it failed, and its run stayed where it was, to go on. `began` and `ended` (UTC, ISO
+    8601) and `flags` are of its run; "" and none where an older version ran it.
     """
 
     key: str
@@ -91,6 +91,7 @@ class PointEnd:
     boards: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
     counts: bool = True
+    left_run: bool = False
     inputs: Mapping[str, str] | None = None
     began: str = ""
     ended: str = ""
@@ -200,7 +201,8 @@ class SweepFolder:
             for name in names:
                 if (folder / name).exists() and not (aside / name).exists():
                     (folder / name).replace(aside / name)
-            write_outcome(folder, replace(outcome, counts=counts))
+            left_run = "runs" not in names and any(run_folders(folder / "runs"))
+            write_outcome(folder, replace(outcome, counts=counts, left_run=left_run))
             (folder / "result.json").replace(aside / "result.json")  # last: from here on it is aside
             forget_old_runs(folder)
 
@@ -265,6 +267,13 @@ def next_attempt(folder: Path) -> Path:
     """The folder of the attempt that has begun, or comes next, of the point in this one."""
     ended = sum((path / "result.json").exists() for path in _attempts(folder))
     return folder / _ATTEMPTS / f"{ended + 1:03d}"
+
+
+def attempt_of_run(folder: Path, key: str) -> Path | None:
+    """The folder of the attempt that failed and left the point's run where it is; None: there is none."""
+    latest = next(reversed(_attempts(folder)), None)
+    outcome = None if latest is None else read_outcome(latest, key)
+    return latest if outcome is not None and outcome.left_run else None
 
 
 def forget_old_runs(folder: Path) -> None:

@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from roambench.agent.life.ctl_handler import CtlHandler
+from roambench.agent.orders import program_host
+from roambench.agent.readings.host_metrics import HostMetrics
 from roambench.agent.readings.meter_watch import NEWEST, MeterWatch
+from roambench.agent.settings import HostSettings
 from roambench.contract.events import EventKind
 from roambench.contract.records import AgentEvent, Reading, ReadingFlag
 
@@ -81,3 +85,18 @@ def test_of_a_meter_that_speaks_every_100_ms_every_fourth_reading_is_kept() -> N
 def test_seconds_that_are_none_are_refused(words: tuple[str, ...]) -> None:
     with pytest.raises(ValueError, match="readings: expected SECONDS"):
         told(MeterWatch(), *words)
+
+
+@pytest.mark.parametrize(("abi", "confines"), [(-1, False), (1, False), (2, True)])
+def test_a_status_says_whether_the_kernel_confines_a_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, abi: int, confines: bool
+) -> None:
+    monkeypatch.setattr(program_host, "landlock_abi", lambda: abi)
+    spool = SimpleNamespace(consumers={})
+    meter: Any = SimpleNamespace(
+        clock=StoppedClock(), spool=spool, parts=(), unsent_runs={}, watch=MeterWatch(), neighbours=()
+    )
+    settings = SimpleNamespace(state_dir=tmp_path)
+    session: Any = SimpleNamespace(meter=meter, settings=settings, about=dict)
+    status = CtlHandler(session, HostMetrics(HostSettings(), emulated=True), cast(Any, None)).status()
+    assert status["confines_programs"] is confines

@@ -13,7 +13,7 @@ import yaml
 from benches import bench_of
 from roambench.cli.main import main
 from roambench.contract.errors import ConfigError
-from roambench.extras.first_boot.cmdline import with_words
+from roambench.extras.first_boot.cmdline import MEMORY_LIMITS, with_words
 from roambench.extras.first_boot.settings import PASSPHRASE_VARIABLE, pre_shared_key
 from ssh_server import make_key
 
@@ -102,7 +102,8 @@ def test_a_card_gets_a_script_and_a_command_line_once(bench: Path, tmp_path: Pat
     made = _files(boot)
     assert sorted(made) == ["cmdline.txt", "config.txt", "firstrun.sh", "issue.txt"]
     assert made["cmdline.txt"].decode() == (
-        f"{_BOOKWORM} cfg80211.ieee80211_regdom=CH systemd.run=/boot/firmware/firstrun.sh "
+        f"{_BOOKWORM} cgroup_enable=memory cfg80211.ieee80211_regdom=CH "
+        "systemd.run=/boot/firmware/firstrun.sh "
         "systemd.run_success_action=reboot systemd.unit=kernel-command-line.target\n"
     )
     script = made["firstrun.sh"].decode("ascii")
@@ -148,6 +149,12 @@ def test_an_edited_command_line_keeps_its_words_and_another_country_takes_the_pl
     assert with_words(once, ("cfg80211.ieee80211_regdom=CH", "systemd.unit=x")) == once
 
 
+def test_the_kernel_limits_memory_and_keeps_the_other_controllers_of_an_edited_line():
+    once = with_words("a=1 cgroup_enable=cpuset", (MEMORY_LIMITS,))
+    assert once == "a=1 cgroup_enable=cpuset cgroup_enable=memory"
+    assert with_words(once, (MEMORY_LIMITS,)) == once
+
+
 def test_a_dry_run_writes_nothing_and_shows_everything_but_the_key(bench: Path, tmp_path: Path, capsys):
     boot = _card(tmp_path / "boot")
     before = _files(boot)
@@ -184,7 +191,8 @@ def test_a_card_of_trixie_gets_what_cloud_init_reads(bench: Path, tmp_path: Path
     meta = yaml.safe_load(made["meta-data"])
     assert meta["instance-id"].startswith("roambench-pi-02-")
     assert made["cmdline.txt"].decode() == (
-        f"{_PLAIN} resize cfg80211.ieee80211_regdom=CH ds=nocloud;i={meta['instance-id']}\n"
+        f"{_PLAIN} resize cgroup_enable=memory cfg80211.ieee80211_regdom=CH "
+        f"ds=nocloud;i={meta['instance-id']}\n"
     )
     wlan0 = yaml.safe_load(made["network-config"])["network"]["wifis"]["wlan0"]
     assert wlan0 == {

@@ -186,3 +186,24 @@ def test_readings_of_a_readers_boot_that_was_not_probed_are_a_gap(tmp_path: Path
     caused_j = len(seen) * TRAIN_S * (TRAIN_W - IDLE_W)
     assert sum(row.net_j for row in seen) == pytest.approx(caused_j, rel=0.006)
     assert all(row.gross_j == 0.0 for row in rows if not row.covered_s)
+
+
+def test_a_boards_own_boot_that_was_not_probed_has_no_readings_of_another_host_and_says_why(
+    tmp_path: Path,
+) -> None:
+    """Its wall clock is 20 s wrong in between: a training would have another one's joules."""
+    since_s, again_s = END_S - 480.0, END_S - 100.0
+    boots = [
+        Boot("b1", 9000.0, 50.0),
+        Boot("b2", -since_s, 50.0, since_s, wall_wrong_s=20.0),
+        Boot("b3", -again_s, 50.0, again_s),
+    ]
+    device = accounted(tmp_path, "controller", boots, CONTROLLER)
+    assert device.clock.unprobed == ("b2",)
+    assert "pi-01: the clock of 1 boot was never probed" in device.clock.misplaced
+    assert device.clock.misplaced.endswith("or probe more often (clock.period_s)")
+    rows = [row for row in device.rows if row.phase is Phase.TRAIN and row.duration_s > 1.0]
+    seen = [row for row in rows if row.covered_s > 0.5 * row.duration_s]
+    assert len(seen) == 8
+    assert sum(row.net_j for row in seen) == pytest.approx(8 * TRAIN_S * (TRAIN_W - IDLE_W), rel=0.006)
+    assert sum(row.gross_j for row in rows if row not in seen) < 0.1 * TRAIN_S * TRAIN_W  # at its ends
