@@ -170,14 +170,13 @@ def account_run(
     folder: RunFolder,
     records: Sequence[RoundRecord],
     *,
-    nominal_s: float | None = None,
     store: Records | None = None,
 ) -> RunEnergy | None:
     """Account every device of the run; None when it holds neither readings nor phases (a rehearsal).
 
     Readings, phases and events come from `store`, by default the folder's own; those of a bench are laid on
     the controller's clock. A run whose border was never written (it was killed) is taken from its first to
-    its last stamp. `nominal_s` overrules the period that the meters' descriptions tell.
+    its last stamp.
     """
     log = EventLog.of(records)
     store = on_one_clock(folder, log, folder.records if store is None else store)
@@ -208,7 +207,7 @@ def account_run(
     boots = {name: {span.boot_id for span in one.spans} if one.laid else () for name, one in found.items()}
     clocks = {c.device: c for c in board_clocks(names, log, events, start_ns, end_ns, boots)}
     for name in names:
-        device_meter(name, (), section, nominal_s)  # a mistake in the experiment is no board's
+        device_meter(name, (), section)  # a mistake in the experiment is no board's
 
     left = _MOST_KEPT
 
@@ -218,7 +217,7 @@ def account_run(
         return again is None or left >= 0
 
     def account(name: str, device: _Found) -> DeviceEnergy:
-        meter = device_meter(name, device.events, section, nominal_s)
+        meter = device_meter(name, device.events, section)
         dark = cuts.get(index_of.get(name, -1), [])
         return _account(
             folder, meter, device, clocks, given, outcomes, steps, outages, dark, start_ns, end_ns, keeps

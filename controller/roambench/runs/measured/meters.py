@@ -80,16 +80,14 @@ class DeviceMeter:
         return bool(self.calibrated_as) and self.calibrated_on is None
 
 
-def device_meter(
-    device: str, events: Sequence[AgentEvent], section: EnergySection, nominal_s: float | None = None
-) -> DeviceMeter:
+def device_meter(device: str, events: Sequence[AgentEvent], section: EnergySection) -> DeviceMeter:
     """The meter that `events` describe, with its calibration from the experiment's [energy] section.
 
-    `nominal_s` overrules the period. A description that names unknown traits counts as none. Of several the
-    last counts, as unsure as the least sure of them.
+    A description that names unknown traits counts as none. Of several the last counts, as unsure as the least
+    sure of them.
     """
-    meters = [each for _, each in _in_turn(device, events, section, nominal_s)]
-    meter = meters[-1] if meters else meter_of(device, None, section, nominal_s)
+    meters = [each for _, each in _in_turn(device, events, section)]
+    meter = meters[-1] if meters else meter_of(device, None, section)
     known = [each.calibration for each in meters if each.calibration != meter.calibration]
     if not known:
         return meter
@@ -100,11 +98,11 @@ def device_meter(
 
 
 def _in_turn(
-    device: str, events: Sequence[AgentEvent], section: EnergySection, nominal_s: float | None = None
+    device: str, events: Sequence[AgentEvent], section: EnergySection
 ) -> list[tuple[int, DeviceMeter]]:
     """The meters that `events` describe, each with the time from which it is read, ascending."""
     return [
-        (event.monotonic_ns, meter_of(device, description, section, nominal_s))
+        (event.monotonic_ns, meter_of(device, description, section))
         for event in events
         if (description := described([event])) is not None
     ]
@@ -128,16 +126,14 @@ def as_if_of(
     return PowerSamples(samples.ns, watts)
 
 
-def meter_of(
-    device: str, description: MeterDescription | None, section: EnergySection, nominal_s: float | None = None
-) -> DeviceMeter:
+def meter_of(device: str, description: MeterDescription | None, section: EnergySection) -> DeviceMeter:
     """The meter of `device` by its description, with its calibration; RunError as of `device_meter`."""
     try:
         row = description.row if description is not None else TRAITS.load("smartpower2")
     except ConfigError:
         description, row = None, TRAITS.load("smartpower2")
     period_s = row.nominal_s if description is None else description.nominal_s or row.nominal_s
-    meter = DeviceMeter(device, description, row, nominal_s or period_s, uncalibrated(row), False)
+    meter = DeviceMeter(device, description, row, period_s, uncalibrated(row), False)
     return _calibrated(meter, section)
 
 
