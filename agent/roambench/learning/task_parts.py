@@ -16,7 +16,7 @@ from roambench.contract.orders import Vector
 from roambench.learning.datasets.catalogue import load_dataset
 from roambench.learning.datasets.checks import wrong_data
 from roambench.learning.datasets.dataset import Dataset
-from roambench.learning.evaluation import Evaluation, evaluate
+from roambench.learning.evaluation import Evaluation, evaluate, wrong_outputs
 from roambench.learning.local_algorithms import cross_entropy
 from roambench.learning.models.build import build, draw_weights, refuse_misfits
 from roambench.learning.partition import Indices
@@ -77,6 +77,11 @@ def share_out(task: str, rule: str, request: PartitionRequest) -> list[Indices]:
     return [part.astype(np.int64) for part in parts]
 
 
+def model_name(task: str, model: str) -> str:
+    """The task's model, or the one of that name, as errors call it."""
+    return f"task {task!r}: build" if task else f"model {model!r}"
+
+
 def build_model(task: str, model: str, in_channels: int, classes: int, seed: int = 0) -> nn.Module:
     """The task's model, or without a task the catalogue's `model`; weights are drawn from `seed`.
 
@@ -84,15 +89,26 @@ def build_model(task: str, model: str, in_channels: int, classes: int, seed: int
     """
     if not task:
         return build(model, in_channels, classes, seed)
+    where = model_name(task, model)
     with seeded(seed):
         module = asked(task, "build", in_channels, classes)
     if not isinstance(module, nn.Module):
-        raise ConfigError([f"task {task!r}: build: expected a torch.nn.Module, got {type(module).__name__}"])
-    refuse_misfits(f"task {task!r}: build", module)
+        raise ConfigError([f"{where}: expected a torch.nn.Module, got {type(module).__name__}"])
+    refuse_misfits(where, module)
     draw_weights(module, seed, only_meta=True)
     if not any(True for _ in module.parameters()):
-        raise ConfigError([f"task {task!r}: build: expected a model with parameters, got none"])
+        raise ConfigError([f"{where}: expected a model with parameters, got none"])
     return module
+
+
+def require_classes(task: str, model: str, module: nn.Module, data: Dataset) -> None:
+    """ConfigError where our score of classes could not be that of the model: it fails on the data's images,
+    or has fewer outputs than classes, or others. A task's own `evaluate` may take what it likes."""
+    if has_hook(task, "evaluate"):
+        return
+    with seeded(0):
+        if wrong := wrong_outputs(module, data.test_images[:2], data.classes):
+            raise ConfigError([f"{model_name(task, model)}: {wrong}"])
 
 
 def own_loss(task: str) -> SampleLoss | None:

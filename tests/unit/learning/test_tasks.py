@@ -19,7 +19,7 @@ from roambench.learning.learner import Learner
 from roambench.learning.models.build import build
 from roambench.learning.partitions import PartitionRequest
 from roambench.learning.shards import Shard, write_shard
-from roambench.learning.task_parts import build_model, load_data, score, share_out
+from roambench.learning.task_parts import build_model, load_data, require_classes, score, share_out
 from roambench.learning.tasks import load_task
 from roambench.learning.training import TrainingResult
 
@@ -113,6 +113,39 @@ class Mean(Whole):
 class Lost(Whole):
     def loss(self, logits, labels):
         return logits[:, 99]
+
+class Few(Whole):
+    def build(self, in_channels, classes):
+        return nn.Sequential(nn.Flatten(), nn.Linear(in_channels * 15, classes - 1))
+
+class Maps(Whole):
+    def build(self, in_channels, classes):
+        return nn.Conv2d(in_channels, classes, 1)
+
+class Pair(Whole):
+    def build(self, in_channels, classes):
+        return Doubled(in_channels * 15, classes)
+
+class Doubled(nn.Linear):
+    def forward(self, images):
+        scores = super().forward(images.flatten(1))
+        return scores, scores
+
+class Unflat(Whole):
+    def build(self, in_channels, classes):
+        return Unflattened(in_channels * 15, classes)
+
+class Unflattened(nn.Linear):
+    def forward(self, images):
+        return super().forward(images)
+
+class Many(Whole):
+    def build(self, in_channels, classes):
+        return nn.Sequential(nn.Flatten(), nn.Linear(in_channels * 15, 1000))
+
+class Judged(Few):
+    def evaluate(self, module, vector, images, labels):
+        return Evaluation(0.5, 1.0)
 
 class Lossy(Whole):
     classes = 3
@@ -250,6 +283,27 @@ def test_a_device_trains_the_tasks_model_on_images_of_its_size_or_says_what_it_l
     lacking = replace(spec, task="absent.part:Whole")
     refused = trainer.answer({"op": "prepare", "spec": lacking.to_json().decode()})
     assert "there is no module absent here" in json.dumps(refused)
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("Few", r"expected outputs of shape \(2, 3\), one per class, for 2 images, got shape \(2, 2\)"),
+        ("Maps", r"expected outputs of shape \(2, 3\), .*, got torch.float32 of shape \(2, 3, 3, 5\)"),
+        ("Pair", r"expected outputs of shape \(2, 3\), one per class, for 2 images, got tuple"),
+        ("Unflat", r"its forward fails: RuntimeError: mat1 and mat2 .* multiplied .*own_tasks.py:\d+\)"),
+    ],
+)
+def test_a_model_whose_outputs_are_no_scores_of_the_classes_is_refused(name: str, sentence: str) -> None:
+    data = load_data(named(name), "", None, download=False)
+    with pytest.raises(ConfigError, match=f"^task 'own_tasks:{name}': build: {sentence}"):
+        require_classes(named(name), "", build_model(named(name), "", 2, 3), data)
+
+
+@pytest.mark.parametrize("name", ["Whole", "Many", "Judged"])
+def test_outputs_that_no_label_names_and_those_of_a_task_that_scores_itself_are_allowed(name: str) -> None:
+    data = load_data(named(name), "", None, download=False)
+    require_classes(named(name), "", build_model(named(name), "", 2, 3), data)
 
 
 def test_only_methods_that_nobody_would_call_are_refused() -> None:
