@@ -229,7 +229,7 @@ def test_a_checkpoint_that_lacks_a_model_or_is_not_one_says_so(world):
 
 def test_a_system_that_selects_somebody_who_is_away_is_an_error(world):
     system = replace(make_system("mohawk", SystemOptions()), selection=Selection(lambda offered: (1,)))
-    with pytest.raises(PluginError, match="selected device 1, absent at step 0"):
+    with pytest.raises(PluginError, match="step 0: expected devices that are offered to it, got device 1"):
         world.run(system, world.drawn_trace("0 0", "- 0"))
 
 
