@@ -70,11 +70,15 @@ def wrong_outputs(module: nn.Module, images: Images, classes: int) -> str:
         ((_, answer),) = _answers(module, flatten(module), images, len(images))
     except (Exception, SystemExit) as error:  # of the user's model
         return f"its forward fails: {error_text(error)}"
-    found: object = answer
-    wanted = f"expected outputs of shape ({len(images)}, {classes}), one per class, for {len(images)} images"
+    return wrong_scores(answer, len(images), classes)
+
+
+def wrong_scores(found: object, count: int, classes: int) -> str:
+    """The same of outputs that a model has given for `count` images."""
+    wanted = f"expected outputs of shape ({count}, {classes}), one per class, for {count} images"
     if not isinstance(found, Tensor):
         return f"{wanted}, got {type(found).__name__}"
-    if not found.is_floating_point() or found.ndim != 2 or len(found) != len(images):
+    if not found.is_floating_point() or found.ndim != 2 or len(found) != count:
         return f"{wanted}, got {found.dtype} of shape {tuple(found.shape)}"
     return "" if found.shape[1] >= classes else f"{wanted}, got shape {tuple(found.shape)}"
 

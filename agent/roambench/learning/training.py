@@ -19,6 +19,7 @@ from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.local_training import LocalTraining
 from roambench.contract.orders import Vector
 from roambench.learning.batches import Batches
+from roambench.learning.evaluation import wrong_scores
 from roambench.learning.hooks import cut_up, hooked, joined, sample_loss
 from roambench.learning.layout import State, in_memory_format, others_restored
 from roambench.learning.local_algorithms import LocalAlgorithm, LocalRun, Schedule, cross_entropy
@@ -149,13 +150,19 @@ def train(
                     if objective.correct is not None:  # may keep them
                         gradients = [gradient.clone() for gradient in gradients]
                 else:
+                    outputs: Tensor | None = None
                     try:
-                        batch_losses = loss(forward(pixels), targets)
+                        outputs = forward(pixels)
+                        batch_losses = loss(outputs, targets)
                         gradients = _gradients(batch_losses.mean(), parameters, module)
-                    except RoambenchError:
-                        raise
-                    except Exception as error:  # of the user's model
-                        where = model_name(spec.task, spec.model)
+                    except (Exception, SystemExit) as error:  # of the user's model
+                        where, wrong = model_name(spec.task, spec.model), ""
+                        if plain and outputs is not None:
+                            wrong = wrong_scores(outputs, len(pixels), spec.classes)
+                        if wrong:
+                            raise ModelError(f"{where}: {wrong}") from error
+                        if isinstance(error, RoambenchError):
+                            raise
                         raise ModelError(f"{where}: training it fails: {error_text(error)}") from error
                 with torch.no_grad():
                     force.add_to(gradients, parameters)
@@ -200,9 +207,12 @@ def train(
 
 def _gradients(loss: Tensor, parameters: list[Tensor], module: nn.Module) -> list[Tensor]:
     """ModelError names the parameters that the loss does not depend on."""
-    found = torch.autograd.grad(loss, parameters, allow_unused=True)
-    if all(gradient is not None for gradient in found):
-        return list(found)
+    found: Sequence[Tensor | None] = [None] * len(parameters)
+    if loss.requires_grad:
+        found = torch.autograd.grad(loss, parameters, allow_unused=True)
+    gradients = [gradient for gradient in found if gradient is not None]
+    if len(gradients) == len(parameters):
+        return gradients
     names = {id(parameter): name for name, parameter in module.named_parameters()}
     unused = (names[id(one)] for one, gradient in zip(parameters, found, strict=True) if gradient is None)
     raise ModelError(f"{', '.join(unused)}: expected a loss that depends on every parameter in every step")
