@@ -109,9 +109,12 @@ def train(message, context):
     context.state["seen"] = MetricRecord({"times": seen})
     if f"huge:{part};" in misfortune:
         w = np.zeros(10**6)
+    if f"nan:{part};" in misfortune:
+        w = w * np.asarray(np.nan, w.dtype)
     arrays = ArrayRecord()
     arrays["w"] = type(message.content["arrays"]["w"])(w)
-    metrics = MetricRecord({"num-examples": len(x), "seen": float(seen)})
+    count = float("nan") if f"uncounted:{part};" in misfortune else len(x)
+    metrics = MetricRecord({"num-examples": count, "seen": float(seen)})
     return Message(RecordDict({"arrays": arrays, "metrics": metrics}), reply_to=message)
 
 
@@ -122,6 +125,8 @@ def evaluate(message, context):
     accuracy = float(np.mean(np.abs(x @ w - y) < 2.0))
     metrics = {"eval_acc": accuracy, "eval_loss": float(np.mean((x @ w - y) ** 2)), "num-examples": len(x)}
     metrics["accuracy"] = accuracy  # a column of ours
+    if f"unscored:{context.node_config['partition-id']};" in str(context.run_config["misfortune"]):
+        metrics["eval_loss"] = float("inf")
     return Message(RecordDict({"metrics": MetricRecord(metrics)}), reply_to=message)
 
 

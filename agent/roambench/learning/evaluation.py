@@ -10,8 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from roambench.contract.errors import error_text
 from roambench.contract.orders import Vector
-from roambench.learning.layout import in_memory_format, load, others_restored
+from roambench.learning.layout import flatten, in_memory_format, load, others_restored
 from roambench.learning.local_algorithms import cross_entropy
 from roambench.learning.shards import Classes, Images
 
@@ -60,6 +61,26 @@ def evaluate(
     classes = np.unique(labels).tolist() if by_class else []
     metrics = {f"class {label}": float(right[labels == label].mean()) for label in classes}
     return Evaluation(int(right.sum()) / len(labels), whole / len(labels), metrics)
+
+
+def wrong_outputs(module: nn.Module, images: Images, classes: int) -> str:
+    """Return what is wrong with the model's outputs for some images if they are scores of that many classes;
+    "" if nothing is. More outputs than classes are allowed: no label names them."""
+    try:
+        ((_, answer),) = _answers(module, flatten(module), images, len(images))
+    except (Exception, SystemExit) as error:  # of the user's model
+        return f"its forward fails: {error_text(error)}"
+    return wrong_scores(answer, len(images), classes)
+
+
+def wrong_scores(found: object, count: int, classes: int) -> str:
+    """The same of outputs that a model has given for `count` images."""
+    wanted = f"expected outputs of shape ({count}, {classes}), one per class, for {count} images"
+    if not isinstance(found, Tensor):
+        return f"{wanted}, got {type(found).__name__}"
+    if not found.is_floating_point() or found.ndim != 2 or len(found) != count:
+        return f"{wanted}, got {found.dtype} of shape {tuple(found.shape)}"
+    return "" if found.shape[1] >= classes else f"{wanted}, got shape {tuple(found.shape)}"
 
 
 def outputs(module: nn.Module, vector: Vector, images: Images) -> Tensor:

@@ -12,7 +12,7 @@ from torch import Tensor
 from roambench.contract.errors import ModelError, RoambenchError, error_text
 from roambench.contract.orders import Vector
 from roambench.learning.local_algorithms import LocalAlgorithm, cross_entropy
-from roambench.learning.task_parts import own_loss
+from roambench.learning.task_parts import own_loss, wrong_losses
 
 if TYPE_CHECKING:
     from roambench.learning.local_algorithms import SampleLoss
@@ -24,7 +24,7 @@ def hooked(algorithm: str, hook: Callable[..., Any], *arguments: Any) -> Any:
         return hook(*arguments)
     except RoambenchError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         name = getattr(hook, "__name__", type(hook).__name__)
         raise ModelError(f"local algorithm {algorithm!r}: {name} fails with {error_text(error)}") from error
 
@@ -36,11 +36,9 @@ def sample_loss(text: str, algorithm: LocalAlgorithm, task: str) -> SampleLoss:
         return own
 
     def loss(logits: Tensor, labels: Tensor) -> Tensor:
-        found = hooked(text, algorithm.loss, logits, labels)
-        if not isinstance(found, Tensor) or found.shape != labels.shape[:1]:
-            got = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
-            wanted = f"one per sample, shape {tuple(labels.shape[:1])}"
-            raise ModelError(f"loss of {text!r}: expected {wanted}, got {got}")
+        found: Tensor = hooked(text, algorithm.loss, logits, labels)
+        if wrong := wrong_losses(found, labels):
+            raise ModelError(f"loss of {text!r}: {wrong}")
         return found
 
     return loss

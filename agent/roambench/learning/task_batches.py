@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -49,13 +49,17 @@ class TaskBatches:
 
     def _asked(self, batch_size: int, draws: np.random.Generator) -> Iterator[Any]:
         """Return what the task's function gives, as it comes; ConfigError where it fails, on the way, too."""
-        found = iter(asked(self._task, "batches", self._shard.images, self._shard.labels, batch_size, draws))
+        made = asked(self._task, "batches", self._shard.images, self._shard.labels, batch_size, draws)
+        if not isinstance(made, Iterable):
+            wanted = "pairs of images and labels, one after the other"
+            raise ConfigError([f"task {self._task!r}: batches: expected {wanted}, got {type(made).__name__}"])
+        found = iter(made)
         while True:
             try:
                 batch = next(found)
             except StopIteration:
                 return
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 problem = f"task {self._task!r}: batches fails: {error_text(error)}"
                 raise ConfigError([problem]) from error
             yield batch
@@ -69,6 +73,8 @@ class TaskBatches:
             return "expected images float32 (n, channels, height, width)"
         if images.shape[1] != channels or not images.size:
             return f"expected images of {channels} channels, got shape {images.shape}"
+        if not np.isfinite((images.min(), images.max())).all():
+            return "expected images of finite values, got some that are not"
         if wrong := wrong_labels(labels, len(images), self._classes):
             return f"labels: {wrong}"
         if (labels.dtype, labels.ndim) != (ours.dtype, ours.ndim):

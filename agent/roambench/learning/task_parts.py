@@ -6,17 +6,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, SupportsFloat
+from typing import TYPE_CHECKING
 
 import numpy as np
-from torch import Tensor, nn
+from torch import Tensor, float32, float64, nn
 
 from roambench.contract.errors import ConfigError, DataError, error_text
 from roambench.contract.orders import Vector
 from roambench.learning.datasets.catalogue import load_dataset
 from roambench.learning.datasets.checks import wrong_data
 from roambench.learning.datasets.dataset import Dataset
-from roambench.learning.evaluation import Evaluation, evaluate
+from roambench.learning.evaluation import Evaluation, evaluate, wrong_outputs
 from roambench.learning.local_algorithms import cross_entropy
 from roambench.learning.models.build import build, draw_weights, refuse_misfits
 from roambench.learning.partition import Indices
@@ -77,6 +77,11 @@ def share_out(task: str, rule: str, request: PartitionRequest) -> list[Indices]:
     return [part.astype(np.int64) for part in parts]
 
 
+def model_name(task: str, model: str) -> str:
+    """The task's model, or the one of that name, as errors call it."""
+    return f"task {task!r}: build" if task else f"model {model!r}"
+
+
 def build_model(task: str, model: str, in_channels: int, classes: int, seed: int = 0) -> nn.Module:
     """The task's model, or without a task the catalogue's `model`; weights are drawn from `seed`.
 
@@ -84,15 +89,39 @@ def build_model(task: str, model: str, in_channels: int, classes: int, seed: int
     """
     if not task:
         return build(model, in_channels, classes, seed)
+    where = model_name(task, model)
     with seeded(seed):
         module = asked(task, "build", in_channels, classes)
     if not isinstance(module, nn.Module):
-        raise ConfigError([f"task {task!r}: build: expected a torch.nn.Module, got {type(module).__name__}"])
-    refuse_misfits(f"task {task!r}: build", module)
+        raise ConfigError([f"{where}: expected a torch.nn.Module, got {type(module).__name__}"])
+    refuse_misfits(where, module)
     draw_weights(module, seed, only_meta=True)
     if not any(True for _ in module.parameters()):
-        raise ConfigError([f"task {task!r}: build: expected a model with parameters, got none"])
+        raise ConfigError([f"{where}: expected a model with parameters, got none"])
     return module
+
+
+def require_classes(task: str, model: str, module: nn.Module, data: Dataset) -> None:
+    """ConfigError where our score of classes could not be that of the model: it fails on the data's images,
+    or has fewer outputs than classes, or others. A task's own `evaluate` may take what it likes."""
+    if has_hook(task, "evaluate"):
+        return
+    with seeded(0):
+        if wrong := wrong_outputs(module, data.test_images[:2], data.classes):
+            raise ConfigError([f"{model_name(task, model)}: {wrong}"])
+
+
+def wrong_losses(found: object, labels: Tensor) -> str:
+    """Return what was expected of the losses of samples with these labels, and what they are; "" if all is
+    well."""
+    wanted = f"expected a tensor of shape {tuple(labels.shape[:1])}, one per sample"
+    if not isinstance(found, Tensor):
+        return f"{wanted}, got {type(found).__name__}"
+    if found.shape != labels.shape[:1]:
+        return f"{wanted}, got {tuple(found.shape)}"
+    if found.dtype not in (float32, float64):
+        return f"{wanted}, of float32 or float64, got {found.dtype}"
+    return ""
 
 
 def own_loss(task: str) -> SampleLoss | None:
@@ -101,11 +130,9 @@ def own_loss(task: str) -> SampleLoss | None:
         return None
 
     def loss(logits: Tensor, labels: Tensor) -> Tensor:
-        found = asked(task, "loss", logits, labels)
-        if not isinstance(found, Tensor) or found.shape != labels.shape[:1]:
-            got = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
-            wanted = f"a tensor of shape {tuple(labels.shape[:1])}, one per sample"
-            raise ConfigError([f"task {task!r}: loss: expected {wanted}, got {got}"])
+        found: Tensor = asked(task, "loss", logits, labels)
+        if wrong := wrong_losses(found, labels):
+            raise ConfigError([f"task {task!r}: loss: {wrong}"])
         return found
 
     return loss
@@ -148,16 +175,24 @@ def _wrong_evaluation(found: object, labels: Labels, own: list[str]) -> str:
     if not are_classes(labels):
         if found.accuracy is not None:
             return f"expected an accuracy of None, as labels are no classes, got {found.accuracy}"
-    elif not isinstance(found.accuracy, SupportsFloat) or not 0.0 <= float(found.accuracy) <= 1.0:
+    elif not _is_number(found.accuracy) or not 0.0 <= float(found.accuracy or 0.0) <= 1.0:
         return f"expected an accuracy in 0..1, got {found.accuracy!r}"
     loss: object = found.loss
-    if not isinstance(loss, SupportsFloat):
+    if not _is_number(loss):
         return f"expected a number as loss, got {loss!r}"
     metrics: object = found.metrics
     if (
         not isinstance(metrics, Mapping)
         or set(metrics) != set(own)
-        or not all(isinstance(value, SupportsFloat) for value in metrics.values())
+        or not all(map(_is_number, metrics.values()))
     ):
         return f"metrics: expected a number for each of the task's metrics, {own}, got {metrics!r}"
     return ""
+
+
+def _is_number(value: object) -> bool:
+    try:
+        float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, RuntimeError):  # of a tensor with more than one entry, too
+        return False
+    return not isinstance(value, str)

@@ -58,8 +58,8 @@ class Task(Protocol):
         """
 
     def build(self, in_channels: int, classes: int) -> nn.Module:
-        """The model: (n, channels, height, width) -> (n, classes) logits, or what `loss` takes; every
-        parameter is trained.
+        """The model: (n, channels, height, width) -> (n, classes) logits, or what both a `loss` and an
+        `evaluate` of the task take; every parameter is trained.
 
         Parameters on the "meta" device are drawn for it, as those of our own models are. All others stay
         as they are; drawn ones are the same everywhere.

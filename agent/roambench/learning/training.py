@@ -14,21 +14,22 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from roambench.contract.errors import ConfigError, ModelError
+from roambench.contract.errors import ConfigError, ModelError, RoambenchError, error_text
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.local_training import LocalTraining
 from roambench.contract.orders import Vector
 from roambench.learning.batches import Batches
+from roambench.learning.evaluation import wrong_scores
 from roambench.learning.hooks import cut_up, hooked, joined, sample_loss
 from roambench.learning.layout import State, in_memory_format, others_restored
-from roambench.learning.local_algorithms import LocalAlgorithm, LocalRun, cross_entropy
+from roambench.learning.local_algorithms import LocalAlgorithm, LocalRun, Schedule, cross_entropy
 from roambench.learning.local_algorithms import local_algorithm as find_algorithm
 from roambench.learning.optimisers import Optimiser, Sgd, optimiser_of, velocities_of, velocity_of
 from roambench.learning.perceptron import Perceptron
 from roambench.learning.seeding import seeded
 from roambench.learning.shards import Shard
 from roambench.learning.task_batches import TaskBatches
-from roambench.learning.task_parts import own_loss
+from roambench.learning.task_parts import model_name, own_loss
 from roambench.learning.tasks import has_hook
 
 
@@ -89,7 +90,8 @@ def train(
     after the other, `kept` is what the device's last training left. `behind`: the module's layers behind
     those that the given batches passed already (`Learner.prepared`). `channels_last` of `spec` is a memory
     format: it changes the speed and the last bits, nothing else. Raises ModelError if `start` has another
-    length, an algorithm misses its global model, a hook of it fails or training diverges to NaN or infinity,
+    length, an algorithm misses its global model, a hook of it or the model fails or training diverges to NaN
+    or infinity,
     ConfigError for an unknown algorithm, optimiser or augmentation, ValueError for arguments that make no
     sense.
     """
@@ -148,8 +150,20 @@ def train(
                     if objective.correct is not None:  # may keep them
                         gradients = [gradient.clone() for gradient in gradients]
                 else:
-                    batch_losses = loss(forward(pixels), targets)
-                    gradients = _gradients(batch_losses.mean(), parameters, module)
+                    outputs: Tensor | None = None
+                    try:
+                        outputs = forward(pixels)
+                        batch_losses = loss(outputs, targets)
+                        gradients = _gradients(batch_losses.mean(), parameters, module)
+                    except (Exception, SystemExit) as error:  # of the user's model
+                        where, wrong = model_name(spec.task, spec.model), ""
+                        if plain and outputs is not None:
+                            wrong = wrong_scores(outputs, len(pixels), spec.classes)
+                        if wrong:
+                            raise ModelError(f"{where}: {wrong}") from error
+                        if isinstance(error, RoambenchError):
+                            raise
+                        raise ModelError(f"{where}: training it fails: {error_text(error)}") from error
                 with torch.no_grad():
                     force.add_to(gradients, parameters)
                     if objective.correct is not None:
@@ -157,8 +171,13 @@ def train(
                     if objective.clip_norm < math.inf:
                         _clip(gradients, objective.clip_norm)
                     if objective.schedule is not None:
-                        optimiser.learning_rate = spec.learning_rate * objective.schedule(number, steps)
-                    optimiser.step(perceptron.slopes if perceptron is not None and together else gradients)
+                        factor = _factor(training.objective, objective.schedule, number, steps)
+                        optimiser.learning_rate = spec.learning_rate * factor
+                    slopes = perceptron.slopes if perceptron is not None and together else gradients
+                    if objective.optimiser is None:
+                        optimiser.step(slopes)
+                    else:
+                        hooked(training.objective, optimiser.step, slopes)
                 losses.append(batch_losses.detach())
         vector = state.flat()
         if run is not None and objective.after is not None:
@@ -188,9 +207,12 @@ def train(
 
 def _gradients(loss: Tensor, parameters: list[Tensor], module: nn.Module) -> list[Tensor]:
     """ModelError names the parameters that the loss does not depend on."""
-    found = torch.autograd.grad(loss, parameters, allow_unused=True)
-    if all(gradient is not None for gradient in found):
-        return list(found)
+    found: Sequence[Tensor | None] = [None] * len(parameters)
+    if loss.requires_grad:
+        found = torch.autograd.grad(loss, parameters, allow_unused=True)
+    gradients = [gradient for gradient in found if gradient is not None]
+    if len(gradients) == len(parameters):
+        return gradients
     names = {id(parameter): name for name, parameter in module.named_parameters()}
     unused = (names[id(one)] for one, gradient in zip(parameters, found, strict=True) if gradient is None)
     raise ModelError(f"{', '.join(unused)}: expected a loss that depends on every parameter in every step")
@@ -219,6 +241,11 @@ def _optimiser(
     """The optimiser of the algorithm that `text` spells, else the run's; SGD goes on from `velocity`."""
     if algorithm.optimiser is not None:
         optimiser: Optimiser = hooked(text, algorithm.optimiser, parameters, spec.learning_rate)
+        if not hasattr(optimiser, "learning_rate") or not callable(getattr(optimiser, "step", None)):
+            wanted = "an object with a learning_rate and step(gradients)"
+            raise ModelError(
+                f"local algorithm {text!r}: optimiser: expected {wanted}, got {type(optimiser).__name__}"
+            )
     else:
         optimiser = optimiser_of(
             spec.optimiser, parameters, spec.learning_rate, spec.momentum, spec.weight_decay
@@ -226,6 +253,19 @@ def _optimiser(
     if isinstance(optimiser, Sgd) and spec.momentum and velocity is not None:
         optimiser.velocities = velocities_of(parameters, velocity)
     return optimiser
+
+
+def _factor(text: str, schedule: Schedule, number: int, steps: int) -> float:
+    """The schedule's factor of the learning rate; ModelError for one that is negative or no finite number."""
+    found = hooked(text, schedule, number, steps)
+    try:
+        factor = float(found)
+    except (TypeError, ValueError, RuntimeError):
+        factor = math.nan
+    if not 0.0 <= factor < math.inf:
+        where, wanted = f"local algorithm {text!r}: schedule at step {number}", "a finite factor of 0 or more"
+        raise ModelError(f"{where}: expected {wanted}, got {found!r}")
+    return factor
 
 
 class ProximalTerms:

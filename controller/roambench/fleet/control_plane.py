@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
@@ -12,7 +12,7 @@ from google.protobuf.message import DecodeError
 
 from roambench.contract.awake_timeout import AwakeTimeout
 from roambench.contract.device_time import DeviceClock
-from roambench.contract.errors import LinkError, RecordConflict
+from roambench.contract.errors import LinkError, RecordConflict, reason_of
 from roambench.contract.events import AnyEventKind, EventKind, event_kind
 from roambench.contract.orders import AnswerStatus, DiscardOrder, ExchangeOrder, GivenOrder, TrainOrder
 from roambench.contract.printable import printable
@@ -47,6 +47,7 @@ PERMISSION_DENIED = grpc.StatusCode.PERMISSION_DENIED
 _JOURNAL_LINE_BYTES: Final = 512  # what a frame may cost the journal, charged to the device's quota
 _MOST_UNREAD: Final = 32  # words for an agent
 _LOOK_S: Final = 0.1
+_DIALS: Final = 5  # that fail the same way are enough
 _MOST_STORES: Final = 4  # of one goodbye; an agent has two
 
 #: (device name, spool uuid, [(seq, kind, payload)]) -> highest seq that is durable. A RecordConflict is the
@@ -85,6 +86,8 @@ class ControlPlane:
     may_probe: Callable[[int], bool]
     allowances: Allowances
     trains_by_program: bool = False
+    #: By device, of sessions that failed one after the other: their common reason, and how many they are.
+    failures: dict[str, tuple[str, int]] = field(default_factory=dict)
 
     def handlers(self) -> grpc.GenericRpcHandler:
         """Frames and drains arrive as bytes: what is no message is refused here, with a name."""
@@ -105,7 +108,23 @@ class ControlPlane:
     async def _session(self, messages: AsyncIterator[bytes], context: Context) -> None:
         async with self.guard.admitted(context, "Session") as identity:
             await self.allowances.of(identity).call()
-            await self._hold(self._frames(messages, identity), identity, context)
+            try:
+                await self._hold(self._frames(messages, identity), identity, context)
+            except (OSError, grpc.aio.BaseError):  # a disk or a network that may be there again
+                raise
+            except Exception as error:
+                self._note_failure(identity, reason_of(error))
+                raise
+            self.failures.pop(identity, None)
+
+    def _note_failure(self, identity: str, reason: str) -> None:
+        """Report a device whose sessions fail the same way at each dial: it will never be ready."""
+        before, times = self.failures.get(identity, ("", 0))
+        self.failures[identity] = reason, (times if reason == before else 0) + 1
+        device = self.device_of(identity)
+        if self.failures[identity][1] == _DIALS and device is not None:
+            why = f"its session failed {_DIALS} times in a row: {reason}"
+            self.observe(device, identity, EventKind.TRAINER_NOT_READY, why)
 
     async def _hold(self, frames: AsyncIterator[wire.AgentFrame], identity: str, context: Context) -> None:
         hello = await self._hello(frames, identity)
@@ -120,10 +139,11 @@ class ControlPlane:
             await context.write(controller_frame(refusal))
             return
         session = await self.sessions.open(hello)
-        self.observe(session.device, session.name, EventKind.SESSION_OPENED, _describe(hello))
         session.probes = ClockProbes(self.clock, session.send, self.allowances.limits.echo_s)
-        tasks = [asyncio.create_task(_noted(partial(self._listen, frames), session))]
+        tasks: list[asyncio.Task[None]] = []
         try:
+            self.observe(session.device, session.name, EventKind.SESSION_OPENED, _describe(hello))
+            tasks.append(asyncio.create_task(_noted(partial(self._listen, frames), session)))
             await context.write(controller_frame(self.welcome(session.device)))
             self._catch_up(session)
             tasks.append(asyncio.create_task(_noted(partial(self.probe_clock, occasion="hello"), session)))

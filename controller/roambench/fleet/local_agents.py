@@ -12,6 +12,7 @@ import signal
 import sys
 import time
 import uuid
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field
@@ -27,7 +28,7 @@ from roambench.agent.settings import (
     MeterSettings,
 )
 from roambench.contract.device_time import DeviceClock
-from roambench.contract.errors import FleetError
+from roambench.contract.errors import ConfigError, FleetError
 from roambench.contract.stillness import LOOK_S, STILL_S, Stillness, cpu_s_of
 from roambench.emulation.control import switch_output
 from roambench.emulation.drivers import reader
@@ -42,6 +43,7 @@ from roambench.spool.influx_settings import InfluxSettings
 #: killed the agents that hang.
 _PATIENCE_S: Final = 2 * STILL_S
 _POLL_S: Final = 0.05
+_LIVES: Final = 3  # that end by the same mistake are enough
 #: The processes, as messages name them, and what runs in one of them.
 _EMULATOR: Final = "meter emulator"
 _FORK_SERVER: Final = "agent fork server"
@@ -116,6 +118,8 @@ class LocalAgents:
         self._turn = -1
         self._down: set[str] = set()
         self.pids: dict[str, int] = {}
+        self.hopeless: dict[str, str] = {}  # agents that ended by the same mistake each time, and by which
+        self._mistakes: Counter[tuple[str, str]] = Counter()
 
     async def start(self) -> None:
         """Start emulator and fork server; agents say hello when they are ready. FleetError where those of an
@@ -347,8 +351,8 @@ class LocalAgents:
     def _reason(self, name: str, status: int) -> str:
         """The process's last line, if it ended by an error that it knows, and where the rest is."""
         path = self._log_of(name)
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if status in (1, 2) else []
-        return f"the {name} ended with status {status}{f': {lines[-1]}' if lines else ''}; see {path}"
+        line = _last_line(path) if status in (1, 2) else ""
+        return f"the {name} ended with status {status}{f': {line}' if line else ''}; see {path}"
 
     async def _follow(self, agents: ForkedProcess) -> int:
         """Heed what is reported of the agents, to the end of what forks them; returns its exit status."""
@@ -364,9 +368,24 @@ class LocalAgents:
                     self._log(
                         f"{report['exited']}: agent ended with status {report['status']}, starting it again"
                     )
+                    self._note_mistake(report["exited"], report["status"])
             else:
                 return int(report["status"])
         return -signal.SIGKILL  # who forked it and would tell its end was killed, and it with it
+
+    def _note_mistake(self, name: str, status: int) -> None:
+        """An agent that finds its settings wrong finds them so in its next life."""
+        if status != ConfigError.exit_code:
+            return
+        reason = _last_line(self._folder / "agents" / name / "agent.log")
+        self._mistakes[name, reason] += 1
+        if self._mistakes[name, reason] == _LIVES:
+            self.hopeless[name] = reason
+
+
+def _last_line(path: Path) -> str:
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []
+    return lines[-1] if lines else ""
 
 
 def _memory(device: str, pid: int) -> Memory:

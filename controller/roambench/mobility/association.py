@@ -67,6 +67,31 @@ class Association(ABC):
         return Placement(step, trace.device[rows], self.aps[rows], self.distances_m[rows])
 
 
+def wrong_association(found: Any, trace: Trace) -> str:
+    """Return what was expected of an association to the trace that another package made, and what it is; ""
+    if all is well."""
+    fixes, last = len(trace.step), len(trace.ap_names) - 1
+    if lacking := sorted({"trace", "aps", "distances_m", "placement"} - set(dir(found))):
+        return f"expected an Association, got {type(found).__name__}, which has no {', '.join(lacking)}"
+    aps = found.aps
+    if not isinstance(aps, np.ndarray) or aps.dtype.kind not in "iu" or aps.shape != (fixes,):
+        return f"aps: expected whole numbers of shape ({fixes},), one for each row, {_kind(aps)}"
+    if fixes and not 0 <= aps.min() <= aps.max() <= last:
+        return f"aps: expected access points in 0..{last}, got {aps.min()}..{aps.max()}"
+    distances = found.distances_m
+    if not isinstance(distances, np.ndarray) or distances.dtype.kind != "f" or distances.shape != (fixes,):
+        return f"distances_m: expected floating-point numbers of shape ({fixes},), {_kind(distances)}"
+    if fixes and not 0.0 <= distances.min() <= distances.max() < math.inf:
+        return f"distances_m: expected finite metres, got {distances.min()}..{distances.max()}"
+    return ""
+
+
+def _kind(value: object) -> str:
+    if isinstance(value, np.ndarray):
+        return f"got {value.dtype} of shape {value.shape}"
+    return f"got {type(value).__name__}"
+
+
 @dataclass(frozen=True, eq=False)
 class NearestAp(Association):
     """MOHAWK's dynamic community selection (Eq. 4): the nearest AP, Euclidean in metres.

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from roambench.contract.errors import PluginError
 from roambench.contract.orders import Answer, AnswerStatus, Order, Task, Vector
 from roambench.mobility.association import Association
 from roambench.rounds import plan, settle, transitions
@@ -122,6 +123,10 @@ class _Run:
 
     async def step(self, state: RoundState, step: int) -> tuple[RoundState, Presence]:
         here = Presence.of(self.association.placement(step))
+        if strange := set(here.aps.values()) - set(range(self.settings.aps)):
+            where = f"system {self.system.name!r}: association: placement at step {step}"
+            wanted = f"expected access points in 0..{self.settings.aps - 1}"
+            raise PluginError(f"{where}: {wanted}, got {min(strange)}")
         self.orders = self.done = self.aggregated = 0
         self.undelivered = frozenset()
         self.metrics = {}

@@ -60,15 +60,7 @@ def select(system: System, offered: Candidates) -> tuple[tuple[int, ...], Memory
     )
     if memory is not None:
         memory = checked_memory(memory, where)
-    try:
-        chosen = tuple(sorted({operator.index(device) for device in devices}))
-    except TypeError:
-        raise PluginError(f"{where}: expected numbers of devices, got {devices!r}") from None
-    strangers = set(chosen) - set(offered.devices)
-    if strangers:
-        raise PluginError(
-            f"system {system.name!r} selected device {min(strangers)}, absent at step {offered.step}"
-        )
+    chosen = _chosen(devices, offered, where)
     for device, count in epochs.items():
         if not isinstance(count, int) or count < 1:
             raise PluginError(f"{where}: expected epochs of 1 or more for device {device}, got {count!r}")
@@ -100,7 +92,21 @@ def select_plain(
     memory = state.memories.get(UPLOADS_KEY, {})
     answer = system.plain_uploads(replace(offered, energy=seen, memory=memory))
     where = f"system {system.name!r}: plain_uploads at step {here.step}"
-    return replace(answer, memory=checked_memory(answer.memory, where))
+    if not isinstance(answer, Selected):
+        raise PluginError(f"{where}: expected a Selected, got {type(answer).__name__}")
+    devices = _chosen(answer.devices, offered, where)
+    return replace(answer, devices=devices, memory=checked_memory(answer.memory, where))
+
+
+def _chosen(devices: Sequence[int], offered: Candidates, where: str) -> tuple[int, ...]:
+    """The devices that a rule named, ascending; PluginError for what is none of those that were `offered`."""
+    try:
+        chosen = tuple(sorted({operator.index(device) for device in devices}))
+    except TypeError:
+        raise PluginError(f"{where}: expected numbers of devices, got {devices!r}") from None
+    if strangers := set(chosen) - set(offered.devices):
+        raise PluginError(f"{where}: expected devices that are offered to it, got device {min(strangers)}")
+    return chosen
 
 
 def plan_uploads(

@@ -201,7 +201,7 @@ def learning_task_of(experiment: Experiment, devices: int) -> LearningTask:
 def _learning_task(experiment: Experiment, devices: int) -> LearningTask:
     from roambench.learning.layout import companions_of, flatten, layout_of
     from roambench.learning.learner import works_channels_last
-    from roambench.learning.task_parts import build_model, load_data, share_out
+    from roambench.learning.task_parts import build_model, load_data, require_classes, share_out
     from roambench.learning.training import single_threaded
 
     section = experiment.learning
@@ -241,6 +241,7 @@ def _learning_task(experiment: Experiment, devices: int) -> LearningTask:
         companions=companions_of(module),
         channels_last=wanted,
     )
+    require_classes(section.task, section.model, module, dataset)
     if wanted:
         single_threaded()
         works = works_channels_last(learning_spec(experiment, found, ""), found.shard(0, most=2))

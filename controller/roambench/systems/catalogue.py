@@ -119,9 +119,17 @@ def _mistakes(system: object) -> Iterator[str]:
         value = getattr(system, name)
         if not isinstance(value, kind):
             yield f"{name}: expected a {kind.__name__}, got {value!r}"
-    for name in ("association", "eligible", "edge_weights", "cloud_weights"):
-        if not callable(getattr(system, name)):
-            yield f"{name}: expected a function, got {getattr(system, name)!r}"
+    functions: list[tuple[str, object]] = [
+        (name, getattr(system, name)) for name in ("association", "eligible", "edge_weights", "cloud_weights")
+    ]
+    if isinstance(system.selection, Selection):
+        functions.append(("selection.choose", system.selection.choose))
+        functions.append(("selection.rate", system.selection.rate))
+    functions.append(("plain_uploads", system.plain_uploads))
+    for name, value in functions:
+        may_lack = name in ("selection.rate", "plain_uploads")
+        if not callable(value) and not (may_lack and value is None):
+            yield f"{name}: expected a function{' or None' if may_lack else ''}, got {value!r}"
     numbers: list[tuple[str, object, int]] = [("k2", system.k2, 1)]
     texts: list[tuple[str, object, Callable[[str], object]]] = []
     if isinstance(system.training, LocalTraining):

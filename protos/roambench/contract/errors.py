@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from traceback import extract_tb
+from typing import Final
 
 from roambench.contract.printable import printable
 
@@ -108,8 +109,20 @@ class UnexpectedError(RoambenchError, RuntimeError):
     """An unforeseen mistake of roambench's own: names the file that its traceback is in."""
 
 
+#: Packages in which a mistake of their caller's comes to light: the caller's line is what helps.
+_LIBRARIES: Final = ("/site-packages/torch/", "/site-packages/numpy/")
+
+
+def reason_of(error: BaseException) -> str:
+    """The sentence of an error that roambench raises on purpose; `error_text` of any other."""
+    return str(error) if isinstance(error, RoambenchError) else error_text(error)
+
+
 def error_text(error: BaseException) -> str:
-    """The error in one line of words, and where in the code it was raised."""
-    frame = extract_tb(error.__traceback__)[-1]
+    """The error in one line of words, and where in the code it was raised: the last line outside of torch and
+    NumPy."""
+    frames = extract_tb(error.__traceback__)
+    own = [frame for frame in frames if not any(part in frame.filename for part in _LIBRARIES)]
+    frame = (own or frames)[-1]
     text = " ".join([f"{type(error).__name__}:", *str(error).split()]).removesuffix(":")
     return f"{text} ({frame.filename}:{frame.lineno})"

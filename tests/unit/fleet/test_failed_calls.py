@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from hand_agent import Bench, bench, lines, until
+from hand_agent import Bench, bench, hand_agent, lines, until
 from roambench.agent.session.dial_trouble import _context
 from roambench.contract.errors import RunError
 from roambench.contract.events import EventKind
@@ -116,3 +116,26 @@ async def test_what_nobody_foresaw_in_a_call_leaves_its_traceback(
         await until(lambda: lines(where, EventKind.CALL_FAILED))
         writer.transport.abort()
     assert [record.exc_info[1] for record in caplog.records if record.exc_info] == [error] * logged
+
+
+@pytest.mark.asyncio
+async def test_a_device_whose_session_fails_alike_at_each_dial_is_not_ready_and_the_others_are() -> None:
+    def hears(name: str, kind: str) -> None:
+        if name == "pi-01" and kind == EventKind.SESSION_OPENED:
+            raise KeyError("model")
+
+    async with bench(hears=hears) as where, hand_agent(where, "pi-01"), hand_agent(where, "pi-02"):
+        await until(lambda: lines(where, EventKind.TRAINER_NOT_READY))
+        await until(lambda: [session.name for session in where.fleet.sessions.all()] == ["pi-02"])
+    (line,) = lines(where, EventKind.TRAINER_NOT_READY)
+    assert line.startswith(f"pi-01: its session failed 5 times in a row: KeyError: 'model' ({__file__}:")
+
+
+@pytest.mark.asyncio
+async def test_a_device_comes_back_however_often_a_full_disk_ended_its_sessions() -> None:
+    disk = FullDisk(EventKind.SESSION_OPENED)
+    async with bench(hears=disk.hears) as where, hand_agent(where, "pi-01"):
+        await until(lambda: disk.refused > 6)
+        disk.kinds = ()
+        await until(lambda: bool(where.fleet.sessions.all()))
+        assert lines(where, EventKind.TRAINER_NOT_READY) == []

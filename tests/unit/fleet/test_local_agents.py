@@ -34,3 +34,25 @@ def test_the_agents_driver_follows_the_firmware(tmp_path, profile, interval_ms, 
     )
     meter = agents.settings_of(0, "pi").meter
     assert (meter.driver, meter.port, meter.reopen_allowed) == (driver, port, True)
+
+
+def test_an_agent_that_ends_by_the_same_mistake_in_each_life_is_hopeless(tmp_path):
+    agents = LocalAgents(
+        tmp_path,
+        ("pi", "other"),
+        "127.0.0.1:1",
+        Authority.create(),
+        DeviceClock(),
+        LocalSettings(None),
+        EmulatorSpec((), "/s", "/t"),
+        print,
+    )
+    for name, text in (("pi", "roambench-agent pi: meter: no such driver"), ("other", "out of memory")):
+        log = tmp_path / "agents" / name / "agent.log"
+        log.parent.mkdir(parents=True)
+        log.write_text(f"2026-12-01 pi: begins\n{text}\n")
+    for _ in range(3):
+        assert agents.hopeless == {}
+        agents._note_mistake("pi", 2)
+        agents._note_mistake("other", 1)
+    assert agents.hopeless == {"pi": "roambench-agent pi: meter: no such driver"}

@@ -138,6 +138,13 @@ class Backwards:
             parameter.add_(found, alpha=self.learning_rate)
 
 
+class Forgetful(Backwards):
+    """An optimiser that fails as it steps."""
+
+    def step(self, gradients: list[torch.Tensor]) -> None:
+        raise KeyError("velocity")
+
+
 @pytest.mark.parametrize(
     ("row", "sentence"),
     [
@@ -152,6 +159,21 @@ class Backwards:
             "after: c holds NaN or infinity",
         ),
         (_own(before=lambda w, run: run.kept.clear(), keeps=("h",)), r"kept: expected \['h'\], got \[\]"),
+        (
+            _own(schedule=lambda number, steps: number / 0),
+            r"'own': <lambda> fails with ZeroDivisionError: division by zero \(.*test_corrections.py:\d+\)",
+        ),
+        (_own(schedule=lambda number, steps: -1), "'own': schedule at step 0: expected a finite factor of 0"),
+        (_own(schedule=lambda number, steps: np.nan), "schedule at step 0: expected .* or more, got nan"),
+        (_own(schedule=lambda number, steps: None), "schedule at step 0: expected .* or more, got None"),
+        (
+            _own(optimiser=lambda parameters, rate: torch.optim.SGD(parameters, rate)),
+            r"'own': optimiser: expected an object with a learning_rate and step\(gradients\), got SGD",
+        ),
+        (
+            _own(optimiser=Forgetful),
+            r"'own': step fails with KeyError: 'velocity' \(.*test_corrections.py:\d+",
+        ),
     ],
 )
 def test_a_hook_that_fails_or_returns_what_cannot_travel_is_one_sentence(

@@ -279,6 +279,10 @@ def test_a_score_has_the_tasks_metrics_and_no_accuracy() -> None:
             lambda data: replace(data, test_labels=np.zeros((3, 4), np.int64)),
             r"test_labels: expected float32 of shape \(2,\) each, as the training labels",
         ),
+        (
+            lambda data: replace(data, test_images=data.test_images * np.float32(np.nan)),
+            "test_images: expected finite values, got NaN or infinity",
+        ),
     ],
 )
 def test_data_that_do_not_go_together_are_refused(

@@ -79,7 +79,7 @@ def test_every_hook_does_in_float64_what_the_same_lines_of_numpy_do(text: str, p
 
 def test_a_loss_that_is_not_one_per_sample_is_refused():
     with pytest.raises(
-        ModelError, match=r"loss of 'scalar': expected one per sample, shape \(1,\), got \(\)"
+        ModelError, match=r"loss of 'scalar': expected a tensor of shape \(1,\), one per sample, got \(\)"
     ):
         trained("scalar")
 

@@ -153,7 +153,9 @@ def test_an_error_of_any_kind_in_a_users_model_is_the_trainers_answer(spec_of, m
     write_shard(tmp_path / "shard.safetensors", SHARD)
     spec = spec_of(Plain, shard=str(tmp_path / "shard.safetensors"))
     answer = TrainerProcess().answer({"op": "prepare", "spec": spec.to_json().decode()})
-    assert answer == {"refused": "no attribute 'head'"}
+    line = failing.__code__.co_firstlineno + 1
+    said = f"training it fails: AttributeError: no attribute 'head' ({__file__}:{line})"
+    assert answer == {"refused": f"task 'format_tasks:Plain': build: {said}"}
 
 
 def test_a_warm_up_takes_steps_of_the_devices_own_first_batch(spec_of, monkeypatch):

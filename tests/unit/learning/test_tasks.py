@@ -19,7 +19,7 @@ from roambench.learning.learner import Learner
 from roambench.learning.models.build import build
 from roambench.learning.partitions import PartitionRequest
 from roambench.learning.shards import Shard, write_shard
-from roambench.learning.task_parts import build_model, load_data, score, share_out
+from roambench.learning.task_parts import build_model, load_data, require_classes, score, share_out
 from roambench.learning.tasks import load_task
 from roambench.learning.training import TrainingResult
 
@@ -114,6 +114,77 @@ class Lost(Whole):
     def loss(self, logits, labels):
         return logits[:, 99]
 
+class Few(Whole):
+    def build(self, in_channels, classes):
+        return nn.Sequential(nn.Flatten(), nn.Linear(in_channels * 15, classes - 1))
+
+class Maps(Whole):
+    def build(self, in_channels, classes):
+        return nn.Conv2d(in_channels, classes, 1)
+
+class Pair(Whole):
+    def build(self, in_channels, classes):
+        return Doubled(in_channels * 15, classes)
+
+class Doubled(nn.Linear):
+    def forward(self, images):
+        scores = super().forward(images.flatten(1))
+        return scores, scores
+
+class Unflat(Whole):
+    def build(self, in_channels, classes):
+        return Unflattened(in_channels * 15, classes)
+
+class Unflattened(nn.Linear):
+    def forward(self, images):
+        return super().forward(images)
+
+class Many(Whole):
+    def build(self, in_channels, classes):
+        return nn.Sequential(nn.Flatten(), nn.Linear(in_channels * 15, 1000))
+
+class Judged(Few):
+    def evaluate(self, module, vector, images, labels):
+        return Evaluation(0.5, 1.0)
+
+class Counts(Whole):
+    def loss(self, logits, labels):
+        return (logits.argmax(dim=1) != labels).long()
+
+class Detached(Whole):
+    def loss(self, logits, labels):
+        return nn.functional.cross_entropy(logits, labels, reduction="none").detach()
+
+class NoBatches(Whole):
+    def batches(self, images, labels, batch_size, draws):
+        return None
+
+class Blank(Whole):
+    def batches(self, images, labels, batch_size, draws):
+        return [(images * np.float32("nan"), labels)]
+
+class Leaving(Whole):
+    def batches(self, images, labels, batch_size, draws):
+        yield images, labels
+        raise SystemExit(0)
+
+class Narrower(Whole):
+    def build(self, in_channels, classes):
+        return Beheaded(in_channels * 15, classes)
+
+class Beheaded(nn.Linear):
+    def forward(self, images):
+        scores = super().forward(images.flatten(1))
+        return scores[:, :2] if self.training else scores
+
+class Vector(Whole):
+    def evaluate(self, module, vector, images, labels):
+        return Evaluation(torch.tensor([0.5, 0.5]), 1.0)
+
+class Losses(Whole):
+    def evaluate(self, module, vector, images, labels):
+        return Evaluation(0.5, np.ones(2))
+
 class Lossy(Whole):
     classes = 3
     network = nn.Linear
@@ -158,7 +229,7 @@ def model(name: str, seed: int = 0) -> np.ndarray:
         ("broken_tasks:Whole", "importing broken_tasks fails: ZeroDivisionError: division by zero"),
         (
             "own_tasks:Hole",
-            "the module own_tasks has no class or function Hole; it has Broken, Counted, Dealing",
+            "the module own_tasks has no class or function Hole; it has Blank, Broken, Counted",
         ),
         ("own_tasks:Half", "Half has no build"),
         ("own_tasks:Half", "Half has load, which cannot be called"),
@@ -252,6 +323,48 @@ def test_a_device_trains_the_tasks_model_on_images_of_its_size_or_says_what_it_l
     assert "there is no module absent here" in json.dumps(refused)
 
 
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("Few", r"expected outputs of shape \(2, 3\), one per class, for 2 images, got shape \(2, 2\)"),
+        ("Maps", r"expected outputs of shape \(2, 3\), .*, got torch.float32 of shape \(2, 3, 3, 5\)"),
+        ("Pair", r"expected outputs of shape \(2, 3\), one per class, for 2 images, got tuple"),
+        ("Unflat", r"its forward fails: RuntimeError: mat1 and mat2 .* multiplied .*own_tasks.py:\d+\)"),
+    ],
+)
+def test_a_model_whose_outputs_are_no_scores_of_the_classes_is_refused(name: str, sentence: str) -> None:
+    data = load_data(named(name), "", None, download=False)
+    with pytest.raises(ConfigError, match=f"^task 'own_tasks:{name}': build: {sentence}"):
+        require_classes(named(name), "", build_model(named(name), "", 2, 3), data)
+
+
+@pytest.mark.parametrize("name", ["Whole", "Many", "Judged"])
+def test_outputs_that_no_label_names_and_those_of_a_task_that_scores_itself_are_allowed(name: str) -> None:
+    data = load_data(named(name), "", None, download=False)
+    require_classes(named(name), "", build_model(named(name), "", 2, 3), data)
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("NoBatches", "task 'own_tasks:NoBatches': batches: expected pairs of images .*, got NoneType"),
+        ("Blank", "task 'own_tasks:Blank': batches: expected images of finite values, got some that are not"),
+        ("Leaving", r"task 'own_tasks:Leaving': batches fails: SystemExit: 0 \(.*own_tasks.py:\d+\)"),
+        ("Counts", r"loss: expected a tensor of shape \(2,\), .* of float32 or float64, got torch.int64"),
+        ("Detached", "1.weight, 1.bias: expected a loss that depends on every parameter in every step"),
+        ("Narrower", r"task 'own_tasks:Narrower': build: expected outputs of shape \(2, 3\), .* \(2, 2\)"),
+    ],
+)
+def test_what_is_nearly_right_in_training_is_the_trainers_answer(
+    name: str, sentence: str, tmp_path: Path
+) -> None:
+    shard = tmp_path / "shard.safetensors"
+    write_shard(shard, Shard(np.ones((2, 2, 3, 5), np.float32), np.array([0, 2])))
+    spec = LearningSpec("", 2, 3, 0.1, 0.0, 0.0, 2, str(shard), task=named(name), height=3, width=5)
+    answer = TrainerProcess().answer({"op": "prepare", "spec": spec.to_json().decode()})
+    assert re.search(sentence, answer["refused"])
+
+
 def test_only_methods_that_nobody_would_call_are_refused() -> None:
     """Helpers begin with an underscore; data and classes may have any name."""
     with pytest.raises(ConfigError) as caught:
@@ -267,6 +380,10 @@ def test_an_accuracy_that_is_none_is_refused_and_a_missing_loss_is_not() -> None
         score(named("Percent"), module, flatten(module), images, labels)
     with pytest.raises(ConfigError, match=r"Words': evaluate: expected an accuracy in 0\.\.1, got 'good'"):
         score(named("Words"), module, flatten(module), images, labels)
+    with pytest.raises(ConfigError, match=r"Vector': evaluate: expected an accuracy in 0\.\.1, got tensor"):
+        score(named("Vector"), module, flatten(module), images, labels)
+    with pytest.raises(ConfigError, match=r"Losses': evaluate: expected a number as loss, got array"):
+        score(named("Losses"), module, flatten(module), images, labels)
     with pytest.raises(ConfigError, match=r"Left': evaluate fails: SystemExit: 0"):
         score(named("Left"), module, flatten(module), images, labels)
     found = score(named("Tensors"), module, flatten(module), images, labels)

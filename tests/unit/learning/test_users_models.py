@@ -381,4 +381,6 @@ def test_a_worker_lives_on_whatever_a_users_model_raises(tasks: Callable[..., st
     training = LocalTraining(epochs=1)
     jobs = [TrainingJob(device, 0, -1, -1, 1, training) for device in (0, 1, 0)]
     outcomes = [trainer.carry_out(job, start, None, None, None)[0].refused for job in jobs]
-    assert outcomes == ["", "list index out of range", ""]
+    line = Choosy.between.__code__.co_firstlineno + 1
+    wrong = f"build: training it fails: IndexError: list index out of range ({__file__}:{line})"
+    assert outcomes == ["", f"task 'users_models:TaskChoosy': {wrong}", ""]

@@ -12,6 +12,7 @@ from roambench.aggregation import data_size_weights
 from roambench.contract.draws import generator
 from roambench.contract.errors import PluginError, RunError
 from roambench.contract.orders import AnswerStatus, TrainOrder
+from roambench.mobility.association import NearestAp
 from roambench.rounds.checkpoint import state_from_json, state_to_json
 from roambench.rounds.loop import run_rounds
 from roambench.rounds.ports import Score
@@ -23,6 +24,7 @@ from roambench.systems.catalogue import make_system
 from roambench.systems.options import SystemOptions
 from roambench.systems.system import (
     Participants,
+    Selected,
     Selection,
     StartModel,
     UploadRule,
@@ -229,8 +231,37 @@ def test_a_checkpoint_that_lacks_a_model_or_is_not_one_says_so(world):
 
 def test_a_system_that_selects_somebody_who_is_away_is_an_error(world):
     system = replace(make_system("mohawk", SystemOptions()), selection=Selection(lambda offered: (1,)))
-    with pytest.raises(PluginError, match="selected device 1, absent at step 0"):
+    with pytest.raises(PluginError, match="step 0: expected devices that are offered to it, got device 1"):
         world.run(system, world.drawn_trace("0 0", "- 0"))
+
+
+@pytest.mark.parametrize(
+    ("answer", "wrong"),
+    [
+        ([0], "expected a Selected, got list"),
+        (Selected(["all"], {}), r"expected numbers of devices, got \['all'\]"),
+        (Selected([7], {}), "expected devices that are offered to it, got device 7"),
+    ],
+)
+def test_what_is_no_choice_of_plain_uploads_is_an_error(world, answer, wrong):
+    system = replace(make_system("mohawk", SystemOptions()), plain_uploads=lambda offered: answer)
+    with pytest.raises(PluginError, match=f"system 'mohawk': plain_uploads at step 0: {wrong}"):
+        world.run(system, world.drawn_trace("0 0", "0 0"))
+
+
+class Elsewhere(NearestAp):
+    def placement(self, step):
+        found = super().placement(step)
+        return replace(found, aps=found.aps + step * 1000)
+
+
+def test_a_placement_at_an_access_point_that_is_none_is_an_error(world):
+    made = make_system("mohawk", SystemOptions())
+    system = replace(made, association=lambda trace, seed: Elsewhere(trace))
+    with pytest.raises(
+        PluginError, match=r"placement at step 1: expected access points in 0\.\.\d, got 100\d"
+    ):
+        world.run(system, world.drawn_trace("0 0", "0 0"))
 
 
 class TestSameStep:

@@ -72,6 +72,8 @@ async def test_agents_that_become_ready_one_after_the_other_are_waited_for(
     watch.ready.discard("c")
     with pytest.raises(FleetError, match="1 of 4 agents are not ready, and for 6 s none more became so: c"):
         await local_bench._all_ready(watch, NAMES)
+    with pytest.raises(FleetError, match="c: its agent cannot start: meter: no such driver"):
+        await local_bench._all_ready(watch, NAMES, {"c": "meter: no such driver"})
 
 
 @contextmanager

@@ -32,7 +32,9 @@ from roambench.systems.catalogue import SYSTEMS
 from roambench.mobility.walks import GENERATORS
 from roambench.mobility.walks.city import CityParameters as City
 from roambench.mobility.walks.generator import Generator
+from roambench.mobility.association import NearestAp
 from roambench.systems.peers import PeerSystem
+from roambench.systems.system import Selection
 
 
 def like_mohawk(options, **changes):
@@ -42,6 +44,34 @@ def like_mohawk(options, **changes):
 def typo(options):
     training = replace(options.training, objective="crossentropy")
     return like_mohawk(options, training=training, upload="next_step")
+
+
+def aimless(options):
+    return like_mohawk(options, selection=Selection(choose="everyone", rate=3), plain_uploads="all")
+
+
+def far(options):
+    return like_mohawk(options, association=lambda trace, seed: Far(trace))
+
+
+def short(options):
+    return like_mohawk(options, association=lambda trace, seed: Short(trace))
+
+
+def named_ap(options):
+    return like_mohawk(options, association=lambda trace, seed: "AP 1")
+
+
+class Far(NearestAp):
+    @property
+    def aps(self):
+        return super().aps + 1000
+
+
+class Short(NearestAp):
+    @property
+    def aps(self):
+        return super().aps[1:]
 
 
 def fails(options):
@@ -111,6 +141,10 @@ def lent_data(folder, download):
     return load_dataset("synthetic")
 
 
+def blunt(channels, classes):
+    return mlp(channels, classes - 1)
+
+
 lent_model, lent_partition = mlp, iid
 LENT_WALK = GENERATORS.load("city")
 
@@ -135,7 +169,7 @@ class WithoutLoss:
 HALF = PeerSystem("half", half_of_mine, "half of one's own model, the rest evenly of the neighbours'")
 TOO_MUCH = PeerSystem("too_much", too_much, "everything twice")
 '''
-NAMES = ("typo", "fails", "leaves", "not_a_number", "heavy")
+NAMES = ("typo", "aimless", "far", "short", "named_ap", "fails", "leaves", "not_a_number", "heavy")
 POINTS = {
     "roambench.systems": {name: f"pocket_bench.systems:{name}" for name in NAMES},
     "roambench.generators": {
@@ -153,6 +187,7 @@ POINTS = {
     "roambench.models": {
         "formula": "pocket_bench.systems:formula",
         "lent_model": "pocket_bench.systems:lent_model",
+        "blunt": "pocket_bench.systems:blunt",
     },
     "roambench.peer_systems": {
         "half": "pocket_bench.systems:HALF",
@@ -230,6 +265,38 @@ def test_choices_that_no_fleet_knows_are_mistakes_before_anything_starts(
     assert not (tmp_path / "runs").exists()
 
 
+def test_functions_that_are_none_are_mistakes_before_anything_starts(tmp_path: Path, typed: Typed) -> None:
+    code, _, errors = typed("run", str(experiment(tmp_path, "aimless")), "--fleet", "rehearsal")
+    assert code == 2
+    where = "system 'aimless' (pocket-bench pocket_bench.systems:aimless)"
+    assert errors.splitlines() == [
+        f"roambench: {where}: selection.choose: expected a function, got 'everyone'",
+        f"roambench: {where}: selection.rate: expected a function or None, got 3",
+        f"roambench: {where}: plain_uploads: expected a function or None, got 'all'",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("system", "wrong"),
+    [
+        ("far", r"aps: expected access points in 0\.\.3, got 100[0-3]\.\.100[0-3]"),
+        (
+            "short",
+            r"aps: expected whole numbers of shape \((\d+),\), one for each row, got int.. of shape .*",
+        ),
+        ("named_ap", "expected an Association, got str, which has no aps, distances_m, placement, trace"),
+    ],
+)
+def test_access_points_that_are_none_end_a_run_with_the_systems_name(
+    tmp_path: Path, typed: Typed, system: str, wrong: str
+) -> None:
+    code, _, errors = typed("run", str(experiment(tmp_path, system)), "--fleet", "rehearsal")
+    assert code == 1
+    assert re.fullmatch(
+        f"roambench: run try-{system}: system '{system}': association: {wrong}", errors.strip()
+    )
+
+
 def test_rows_of_a_package_are_listed_and_a_run_of_them_is_the_run_of_the_rows_they_are_made_of(
     tmp_path: Path, site: Path, typed: Typed
 ) -> None:
@@ -261,6 +328,20 @@ def test_rows_of_a_package_are_listed_and_a_run_of_them_is_the_run_of_the_rows_t
     ours_model, lent_model = models
     assert ours_model.keys() == lent_model.keys()
     assert all((ours_model[name] == lent_model[name]).all() for name in ours_model)
+
+
+@pytest.mark.usefixtures("site")
+@pytest.mark.parametrize("fleet", ["simulated", "local"])
+def test_a_model_with_too_few_outputs_is_a_mistake_before_anything_trains(
+    tmp_path: Path, typed: Typed, fleet: str
+) -> None:
+    command = ("run", str(experiment(tmp_path, "mohawk")), "--fleet", fleet)
+    code, _, errors = typed(*command, "--set", "learning.model=blunt")
+    assert code == 2
+    assert errors.splitlines() == [
+        "roambench: model 'blunt': expected outputs of shape (2, 10), one per class, for 2 images, got shape "
+        "(2, 9)"
+    ]
 
 
 @pytest.mark.usefixtures("site")

@@ -4,7 +4,8 @@ flat little-endian float32 model.
     {"train": {"step": 0, "seed": 1}}   train from the model; the answer's line is {"samples": their number,
                                         "loss": mean or null}, and its model the trained one
     {"score": {}}                       score the model; the answer is a line {"accuracy": 0..1 or null,
-                                        "loss": number or null, "metrics": {name: number}}
+                                        "loss": number or null, "metrics": {name: number}, "left_out":
+                                        [sentence about what is in none of these]}
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ class ProgramScore:
     accuracy: float | None = None
     loss: float | None = None
     metrics: Mapping[str, float] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,7 @@ def model_score(answer: bytes) -> ProgramScore:
     metrics = {name_of_foreign_metric(name): value for name, value in some if math.isfinite(value)}
     if accuracy is None and not metrics:
         raise TrainerRefused("its program scored nothing: expected an accuracy or a metric")
-    return ProgramScore(accuracy, score.loss, metrics)
+    return ProgramScore(accuracy, score.loss, metrics, score.left_out)
 
 
 def _message(about: Mapping[str, Any], model: Vector) -> bytes:

@@ -20,6 +20,8 @@ from roambench.agent.orders.shard_store import ShardStore
 from roambench.agent.orders.worker import Worker
 from roambench.agent.orders.workplace import Workplace
 from roambench.agent.readings.meter import AgentMeter
+from roambench.contract.errors import ConfigError
+from roambench.contract.events import EventKind
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.phases import Phase
 from roambench.contract.session import Welcome
@@ -79,9 +81,13 @@ class Trainer:
         self.program.forget()
 
     def work_for(self, welcome: Welcome) -> None:
-        """Prepare for what this controller's run learns and exchanges."""
+        """Prepare for what this controller's run learns and exchanges. Settings that cannot be read, such as
+        those of another version, are reported: they would be the same at the next dial."""
         self._link.chores.begin(self.exchange.begin_run(welcome))
-        self.preparation.begin(LearningSpec.from_json(welcome.learning_json))
+        try:
+            self.preparation.begin(LearningSpec.from_json(welcome.learning_json))
+        except ConfigError as error:
+            self._link.reporter.report_and_log(EventKind.TRAINER_NOT_READY, str(error))
 
     async def carry_out_orders(self) -> None:
         """One run of the order queue after the other: that of orders that are given up is cancelled.

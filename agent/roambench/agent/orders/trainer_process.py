@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from roambench.agent.orders.worker import CodeJob, TrainJob, rss_bytes
+from roambench.contract.errors import reason_of
 from roambench.contract.json_values import from_values
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.model_blob import decode, encode, parts
@@ -70,7 +71,7 @@ class TrainerProcess:
                 case operation:
                     return {"refused": f"unknown operation {operation!r}"}
         except Exception as error:  # a user's model may raise anything
-            return {"refused": str(error)[:500] or type(error).__name__}
+            return {"refused": reason_of(error)[:500]}
 
     def _prepare(self, spec: LearningSpec) -> dict[str, Any]:
         self._shard = read_shard(Path(spec.shard), in_channels=spec.in_channels, classes=spec.classes)

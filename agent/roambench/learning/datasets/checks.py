@@ -34,6 +34,8 @@ def _wrong_samples(images: Images, labels: Labels, data: Dataset) -> str:
         return f"images: expected {data.train_images.shape[1:]} each, as the training images, " + _kind(
             images
         )
+    if not np.isfinite((images.min(), images.max())).all():
+        return "images: expected finite values, got NaN or infinity"
     if wrong := wrong_labels(labels, len(images), data.classes):
         return f"labels: {wrong}"
     first = data.train_labels

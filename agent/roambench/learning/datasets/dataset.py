@@ -16,9 +16,9 @@ IMAGE_SIDE: Final = 32  # pixels; every data set is brought to this size
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """Images float32 (n, channels, 32, 32), normalised, and their labels: int64 (n,) in 0..classes-1; or
-    values, float32 (n, classes); or a class per place of a sequence, int64 (n, places), where
-    `roambench.learning.shards.IGNORED` stands at places that do not count.
+    """Images float32 (n, channels, 32, 32), normalised and finite, and their labels: int64 (n,) in
+    0..classes-1; or values, float32 (n, classes); or a class per place of a sequence, int64 (n, places),
+    where `roambench.learning.shards.IGNORED` stands at places that do not count.
     """
 
     train_images: Images

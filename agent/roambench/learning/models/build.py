@@ -103,11 +103,11 @@ def _double_block(inputs: int, outputs: int) -> list[nn.Module]:
 
 def _initial(entry: str, shape: tuple[int, ...], seed: int, index: int) -> npt.NDArray[np.float32]:
     if len(shape) >= 2:
-        fan_in = math.prod(shape[1:])
+        fan_in = max(1, math.prod(shape[1:]))  # 0 of a parameter without entries
         draws = generator(seed, "model", step=index).standard_normal(shape, dtype=np.float32)
         draws *= np.float32(math.sqrt(2.0 / fan_in))
         return draws
-    if entry.endswith(("_u", "_v")):  # zeros would divide by zero
+    if shape and entry.endswith(("_u", "_v")):  # zeros would divide by zero
         direction = generator(seed, "model", step=index).standard_normal(shape, dtype=np.float32)
         return direction / np.linalg.norm(direction)
     ones = entry.endswith(("weight", "running_var"))

@@ -11,6 +11,7 @@ import base64
 import contextlib
 import itertools
 import json
+import math
 import os
 import random
 import sys
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 _STATE = "context-state.bin"
+_MOST_LEFT_OUT = 16  # sentences about one batch
 
 
 def load(settings: dict[str, Any], folder: Path) -> Callable[[bytes], bytes]:
@@ -68,12 +70,13 @@ def load(settings: dict[str, Any], folder: Path) -> Callable[[bytes], bytes]:
                 seed_draws(about["train"]["seed"])
                 turn = about["train"]["step"] + 1
                 return form.trained(ask(form.message("train", turn, settings["node_id"], model)))
-            replies, turn = [], next(turns)
+            contents, turn = {}, next(turns)
             for node_id, node_config in settings["scores"]:
                 seed_draws(settings["seed"])
                 message = form.message("evaluate", turn, node_id, model)
-                replies.append(app(message, context_of(node_id, node_config, RecordDict())))
-            return form.scored(replies)
+                reply = app(message, context_of(node_id, node_config, RecordDict()))
+                contents[f"node {node_id} in evaluation {turn}"] = content_of(reply)
+            return form.scored(contents)
 
         return train_or_score
 
@@ -166,22 +169,15 @@ class ModelForm:
         about = {"samples": int(examples), "loss": named(metrics, "loss")}
         return json.dumps(about).encode() + b"\n" + np.concatenate(pieces).tobytes()
 
-    def scored(self, replies: list[Any]) -> bytes:
-        """The metrics of all replies, weighed by their numbers of examples."""
-        sums: dict[str, float] = {}
-        weights: dict[str, float] = {}
-        for reply in replies:
-            metrics, examples = metrics_of(content_of(reply))
-            for name, value in metrics.items():
-                sums[name] = sums.get(name, 0.0) + examples * value
-                weights[name] = weights.get(name, 0.0) + examples
-        means = {name: value / weights[name] for name, value in sums.items() if weights[name]}
+    def scored(self, contents: dict[str, Any]) -> bytes:
+        """The metrics of all replies' contents, weighed by their numbers of examples."""
+        means, _, left_out = means_of(contents)
         if not means:
             raise ValueError("its ClientApp evaluates nothing: expected a metric to score models by")
         accuracy = named(means, "acc")
         if accuracy is not None and not 0.0 <= accuracy <= 1.0:
             accuracy = None
-        about = {"accuracy": accuracy, "loss": named(means, "loss"), "metrics": means}
+        about = {"accuracy": accuracy, "loss": named(means, "loss"), "metrics": means, "left_out": left_out}
         return json.dumps(about).encode()
 
 
@@ -203,7 +199,31 @@ def metrics_of(content: Any) -> tuple[dict[str, float], float]:
                 if isinstance(value, int | float) and not isinstance(value, bool):
                     metrics[key] = float(value)
     examples = metrics.pop("num_examples", metrics.pop("num-examples", 1.0))
+    if not 0.0 <= examples < math.inf:
+        raise ValueError(f"expected a finite number of examples, got {examples:g}")
     return metrics, examples
+
+
+def means_of(contents: dict[str, Any]) -> tuple[dict[str, float], dict[str, float], list[str]]:
+    """The metrics' means over replies, weighed by their numbers of examples; these numbers; and a sentence
+    for what is not finite, and so in no mean. `contents` are by what sentences call the reply."""
+    sums: dict[str, float] = {}
+    weights: dict[str, float] = {}
+    examples: dict[str, float] = {}
+    left_out = []
+    for who, content in contents.items():
+        try:
+            metrics, examples[who] = metrics_of(content)
+        except ValueError as error:
+            raise ValueError(f"{who}: {error}") from None
+        for name, value in metrics.items():
+            if math.isfinite(value):
+                sums[name] = sums.get(name, 0.0) + examples[who] * value
+                weights[name] = weights.get(name, 0.0) + examples[who]
+            else:
+                left_out.append(f"{who}: {name[:40]} is {value}")
+    means = {name: value / weights[name] for name, value in sums.items() if weights[name]}
+    return means, examples, left_out[:_MOST_LEFT_OUT]
 
 
 def named(metrics: dict[str, float], part: str) -> float | None:

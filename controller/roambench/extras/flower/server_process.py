@@ -10,8 +10,8 @@ roambench is imported here. Frames to the controller:
     B                         the batch is complete: carry it out. Answered by an M for each reply, whose
                               header is {"id"}, an X for each that has none, {"id", "code", "reason"}, and a B
     V  report                 what the replies of the batch say: {"failed": {id: reason}, "examples":
-                              {id: number}, "metrics": {name: weighted mean}}. Answered by V when the step is
-                              closed
+                              {id: number}, "metrics": {name: weighted mean}, "left_out": [sentence about
+                              what is in no mean]}. Answered by V when the step is closed
     R                         the app is done
     E  reason                 it failed
 
@@ -214,7 +214,7 @@ class FleetAnswers:
             else:
                 reply = Message(Error(about["code"], about["reason"]), reply_to=by_id[about["id"]])
             replies[about["id"]] = reply
-        self._pipe.send(b"V", json.dumps(report_of(replies)).encode())
+        self._pipe.send(b"V", json.dumps(report_of(replies, by_id)).encode())
         self._received()
         return replies
 
@@ -273,28 +273,56 @@ def readable(body: bytes, asked: Any) -> Any:
         text = f"its reply cannot be read: {type(error).__name__}: {error}"
         reply = Message(Error(8, text[:300]), reply_to=asked)
     known = asked.metadata
+    if reply.has_content() and (wrong := wrong_numbers(reply.content)):
+        text = f"{addressee(asked)}: {wrong}: its reply is left out"
+        reply = Message(Error(8, text[:300]), reply_to=asked)
     reply.metadata.__dict__["_reply_to_message_id"] = known.message_id
     reply.metadata.__dict__["_src_node_id"] = known.dst_node_id
     return reply
 
 
-def report_of(replies: dict[str, Any]) -> dict[str, Any]:
+def addressee(asked: Any) -> str:
+    """The node that a message went to, and its round, if the app says any."""
+    rounds = [
+        found["server-round"] for found in asked.content.config_records.values() if "server-round" in found
+    ]
+    turn = rounds[0] if rounds else asked.metadata.group_id
+    return f"node {asked.metadata.dst_node_id}" + (f" in round {turn}" if turn else "")
+
+
+def wrong_numbers(content: Any) -> str:
+    """Return what no model and no weight may hold, "" if nothing. Arrays of another library are its own."""
+    import numpy as np
+
+    try:
+        _CLIENT["metrics_of"](content)
+    except ValueError as error:
+        return str(error)
+    for arrays in content.array_records.values():
+        for name, array in arrays.items():
+            try:
+                finite = np.isfinite(array.numpy()).all()
+            except Exception:
+                continue
+            if not finite:
+                return f"{name} holds NaN or infinity"
+    return ""
+
+
+def report_of(replies: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]:
     """Summarise a batch's replies: errors, numbers of examples, and the metrics' means by these."""
     failed: dict[str, str] = {}
-    examples: dict[str, float] = {}
-    sums: dict[str, float] = {}
-    weights: dict[str, float] = {}
+    names: dict[str, str] = {}
+    contents: dict[str, Any] = {}
     for name, reply in sorted(replies.items()):
         if reply.has_error():
             failed[name] = str(reply.error.reason)[:300]
-            continue
-        metrics, weight = _CLIENT["metrics_of"](reply.content)
-        examples[name] = weight
-        for key, value in metrics.items():
-            sums[key] = sums.get(key, 0.0) + weight * value
-            weights[key] = weights.get(key, 0.0) + weight
-    means = {key: value / weights[key] for key, value in sums.items() if weights[key]}
-    return {"failed": failed, "examples": examples, "metrics": means}
+        else:
+            whose = f"{addressee(asked[name])}, message {name}"
+            names[whose], contents[whose] = name, reply.content
+    means, examples, left_out = _CLIENT["means_of"](contents)
+    numbers = {names[whose]: number for whose, number in examples.items()}
+    return {"failed": failed, "examples": numbers, "metrics": means, "left_out": left_out}
 
 
 def form_of(message: Any) -> bytes:

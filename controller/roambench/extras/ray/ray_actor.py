@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Any
 
+from roambench.contract.errors import reason_of
 from roambench.contract.json_values import from_values
 from roambench.contract.orders import Vector
 from roambench.fleet.simulated.job import TrainingJob, TrainingOutcome, WorkerSetting
@@ -33,7 +34,7 @@ class TrainingActor:
             learning = WorkerSetting.from_json(setting, "the run's setting").learning
             self._trainer = TaskTrainer(learning, images, labels, parts, offsets)
         except Exception as error:  # a user's model may raise anything
-            refused = str(error)[:500] or type(error).__name__
+            refused = reason_of(error)[:500]
         return {
             "refused": refused,
             "process": os.getpid(),

@@ -26,7 +26,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 import torch
 
-from roambench.contract.errors import FleetError, RoambenchError
+from roambench.contract.errors import FleetError, RoambenchError, reason_of
 from roambench.contract.json_values import from_json
 from roambench.contract.link_codecs import NOT_CODED
 from roambench.contract.orders import Vector
@@ -201,7 +201,7 @@ class StackedServer:
             except torch.OutOfMemoryError as error:
                 return f"the stack does not fit into the memory of the GPU: lower simulated.stack ({error})"
             except Exception as error:  # of a user's model or loss, too: other runs go on
-                return str(error) or type(error).__name__
+                return reason_of(error)
 
         learner = requests[0].run.learner
         trainings, stacks = learner.trainings, learner.stacks
@@ -252,7 +252,7 @@ class StackedServer:
             try:
                 return StackedRun(StackedSetting.from_json(text.decode(), "setting"), self._learners)
             except Exception as error:  # of a user's model, too: other runs go on
-                return str(error) or type(error).__name__
+                return reason_of(error)
 
         run = await asyncio.get_running_loop().run_in_executor(self._thread, opened)
         failed = isinstance(run, str)

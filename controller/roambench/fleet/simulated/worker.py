@@ -9,6 +9,7 @@ import json
 import os
 import socket
 import sys
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -16,7 +17,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from roambench.contract.errors import RoambenchError
+from roambench.contract.errors import RoambenchError, reason_of
 from roambench.contract.json_values import from_json, plain
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.orders import Vector
@@ -81,7 +82,7 @@ class TaskTrainer:
                 kept=kept,
             )
         except Exception as error:  # a user's model may raise anything
-            return TrainingOutcome(refused=str(error)[:500] or type(error).__name__), None
+            return TrainingOutcome(refused=reason_of(error)[:500]), None
         return _outcome(result), result
 
     def carry_out_alike(self, jobs: Sequence[TrainingJob], models: Sequence[Models]) -> list[Done]:
@@ -245,7 +246,9 @@ def forked(setting_path: str) -> int:
             serve(TrainingWorker(setting), link)
     except ConnectionError:
         pass  # the controller is gone
-    except (RoambenchError, OSError, ValueError) as error:
-        print(error, file=sys.stderr)
+    except Exception as error:  # of a user's model, too
+        if not isinstance(error, RoambenchError):
+            traceback.print_exception(error)
+        print(reason_of(error), file=sys.stderr)  # the last line is what the run says
         return 1
     return 0

@@ -16,7 +16,7 @@ from roambench.agent.readings.meter_reader import keep_reading
 from roambench.agent.readings.run_context import RunContext
 from roambench.agent.settings import MeterSettings
 from roambench.contract.device_time import DeviceClock
-from roambench.contract.errors import FleetError, RoambenchError, error_text
+from roambench.contract.errors import FleetError, reason_of
 from roambench.contract.records import AgentEvent, Reading, RecordKind
 from roambench.fleet.grpc_fleet import GrpcFleet
 from roambench.meters.ports import with_option
@@ -64,7 +64,7 @@ class _HostMeter:
         try:
             await work
         except Exception as error:
-            why = str(error) if isinstance(error, RoambenchError) else error_text(error)
+            why = reason_of(error)
             self.say(f"{self.device}: its meter is read no more: {why}")
             self.known.set()
 

@@ -11,6 +11,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 
 from roambench.agent.settings import MeterSettings
 from roambench.contract.device_time import DeviceClock
@@ -169,7 +170,7 @@ async def local_bench(
             if is_read_here(meter.port)
         } | {name: here(agents.emulated_meter(name)) for name in experiment.local.meter_readers}
         async with agents.watched(), meters_read_here(read_here, folder, clock, fleet, say):
-            await _all_ready(watch, names)
+            await _all_ready(watch, names, agents.hopeless)
             rates = LinkRates(experiment.local.download_mbit_s, experiment.local.upload_mbit_s)
             clocks = FleetClocks(fleet, names, clock, experiment.clock.period_s)
             power = LocalPower(agents)
@@ -190,12 +191,17 @@ async def _forward(live: InfluxLive, say: Callable[[str], None]) -> None:
         say(f"{left} records were not forwarded to InfluxDB in time; the run folder has them")
 
 
-async def _all_ready(watch: Watch, names: tuple[str, ...]) -> None:
+async def _all_ready(
+    watch: Watch, names: tuple[str, ...], hopeless: Mapping[str, str] = MappingProxyType({})
+) -> None:
     there, since = (0, 0), AwakeTime()
     while len(watch.ready) < len(names):
         if watch.not_ready:
             name, reason = next(iter(sorted(watch.not_ready.items())))
             raise FleetError(f"{name}: its trainer cannot start: {reason}")
+        if hopeless:
+            name, reason = next(iter(sorted(hopeless.items())))
+            raise FleetError(f"{name}: its agent cannot start: {reason}")
         now = (len(watch.hello_s), len(watch.ready))
         if now != there:
             there = now

@@ -12,6 +12,7 @@ import numpy as np
 from rich.console import Console
 
 from roambench.contract.counts import count
+from roambench.contract.errors import PluginError
 from roambench.contract.orders import Vector
 from roambench.energy.links.throughput import DistanceStatistics, link_throughput_mbit_s
 from roambench.experiment.sections import Experiment
@@ -21,6 +22,7 @@ from roambench.mobility.association import (
     all_pair_statistics,
     assignment_hash,
     distance_statistics,
+    wrong_association,
 )
 from roambench.mobility.trace import Trace
 from roambench.rounds.energy_seen import RulesEnergy
@@ -262,6 +264,8 @@ def composed(
         devices=len(samples),
     )
     association = system.association(movement.trace, experiment.seed)
+    if wrong := wrong_association(association, movement.trace):
+        raise PluginError(f"system {system_name!r}: association: {wrong}")
     everywhere = experiment.links.distance_statistics == "all_pairs"
     statistics = DistanceStatistics(
         *(all_pair_statistics(movement.trace) if everywhere else distance_statistics(association))

@@ -58,6 +58,22 @@ async def test_a_dead_runs_records_do_not_go_to_the_next_runs_controller(tmp_pat
 
 
 @pytest.mark.asyncio
+async def test_settings_that_cannot_be_read_are_reported_and_the_agent_lives_on(tmp_path: Path) -> None:
+    """Of another version, say: they would end it again in its next life, and the next."""
+    settings = settings_in(tmp_path)
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        agent = AgentSession(settings, ours, BoardLoad())
+        agent.begin_life()
+        agent.take(Welcome(run_id="run", learning_json='{"model": "mlp"}'))
+        assert agent.run_id == "run"
+        events = [AgentEvent.from_bytes(payload) for _, _, payload in agent.meter.spool.batch()]
+        (refused,) = (event for event in events if event.kind == EventKind.TRAINER_NOT_READY)
+        assert refused.detail.startswith("learning settings: ")
+        await agent.close()
+
+
+@pytest.mark.asyncio
 async def test_a_spoilt_spool_is_reported_and_the_agent_lives_on(tmp_path: Path, capsys) -> None:
     settings = settings_in(tmp_path)
     spoilt = tmp_path / "state" / "spool.sqlite"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -94,6 +95,26 @@ def test_the_app_leaves_the_bits_of_a_grid_in_one_process(
         assert [(record.device, record.step) for record in failed] == [(1, 2)]
         assert "its ClientApp failed: <class 'ValueError'>:<'mine'>" in failed[0].reason
         assert len(outcomes) == 9
+
+
+def test_numbers_that_are_none_reach_no_average_of_the_app_and_are_said_with_node_and_round(
+    tmp_path: Path,
+) -> None:
+    app = written_app(tmp_path, "least-squares")
+    config = {"strategy": "fedavg", "misfortune": "nan:0;uncounted:1;unscored:2;"}
+    folder = run_of(tmp_path, app, 4, config)
+    assert np.isfinite(left_in(folder.path / "server-app")["w"]).all()
+    failed = {
+        (r.device, r.step): r.reason
+        for r in folder.read_log()
+        if isinstance(r, OutcomeDecided) and r.outcome is Outcome.FAILED
+    }
+    left_out = "its ClientApp failed: node {}: {}: its reply is left out"
+    assert failed[0, 0] == left_out.format("1000 in round 1", "w holds NaN or infinity")
+    assert failed[1, 0] == left_out.format("1001 in round 1", "expected a finite number of examples, got nan")
+    assert {device for device, _ in failed} == {0, 1}
+    (first, *_) = folder.info.doubts
+    assert re.fullmatch(r"node 1002 in round 1, message \d+: eval_loss is inf, which is in no mean", first)
 
 
 @pytest.mark.slow

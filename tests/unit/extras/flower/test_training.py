@@ -86,6 +86,24 @@ def test_a_client_that_fails_is_an_outcome_and_a_state_is_kept(tmp_path: Path) -
     assert reasons[2, 2] == ""
 
 
+def test_numbers_that_are_none_are_refused_or_in_no_mean_and_said(tmp_path: Path) -> None:
+    app = written_app(tmp_path, "least-squares")
+    trace = still_trace(tmp_path / "still.parquet", 4, 3)
+    values = training_values(app, ["fedavg"], trace, misfortune="nan:0;uncounted:1;unscored:2;")
+    folder = played(values, tmp_path / "runs")
+    log = folder.read_log()
+    reasons = {
+        (r.device, r.step): r.reason for r in log if isinstance(r, OrderAnswered) if "train" in r.order_id
+    }
+    assert "its program trained a model that holds NaN or infinity" in reasons[0, 0]
+    assert "its program failed: ValueError: expected a finite number of examples, got nan" in reasons[1, 0]
+    assert reasons[2, 0] == ""
+    (first, *_) = folder.info.doubts
+    assert first == "node 1002 in evaluation 1: eval_loss is inf, which is in no mean"
+    closed = [record for record in log if isinstance(record, StepClosed)]
+    assert all(record.loss is not None and np.isfinite(record.loss) for record in closed)
+
+
 @pytest.mark.parametrize(
     ("more", "expected"),
     [

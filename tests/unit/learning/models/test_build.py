@@ -5,11 +5,12 @@ import math
 import numpy as np
 import pytest
 import torch
+from torch import nn
 from torch.nn import functional
 
 from roambench.contract.errors import ConfigError
 from roambench.learning.layout import flatten, layout_of
-from roambench.learning.models.build import build
+from roambench.learning.models.build import build, draw_weights
 from roambench.learning.models.catalogue import MODELS
 
 
@@ -74,3 +75,19 @@ def test_an_unknown_model_is_answered_with_the_names_there_are():
     with pytest.raises(ConfigError, match=r"unknown model 'vgg': expected one of .*mlp.*mohawk_cnn"):
         build("vgg", 1, 10)
     assert {"mlp", "mohawk_cnn"} <= set(MODELS.names())
+
+
+class Hollow(nn.Module):
+    """Parameters without entries, and one without axes whose name ends as those of `spectral_norm` do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        for name, shape in (("wide", (3, 0)), ("short", (0,)), ("gate_u", ()), ("bias", (3,))):
+            setattr(self, name, nn.Parameter(torch.empty(shape, device="meta")))
+
+
+def test_parameters_without_entries_have_nothing_to_draw():
+    module = Hollow()
+    draw_weights(module, seed=1)
+    assert [tuple(parameter.shape) for parameter in module.parameters()] == [(3, 0), (0,), (), (3,)]
+    assert flatten(module).tolist() == [0.0] * 4
