@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -41,7 +42,6 @@ from roambench.energy.touching import BORDER_S, PRIOR_W, phase_powers
 from roambench.energy.uncertainty import MeterCalibration
 from roambench.energy.window_sums import (
     BEFORE_S,
-    WindowSums,
     cells_of,
     gaps_in,
     sampling_j2,
@@ -103,8 +103,9 @@ class _Columns:
     """Values of each span, shape (spans,): joules above idle, idle power, and uncertainties in J.
 
     `own_j` is the span's own, `idle_j` of the net energy and `idle_gross_j` of the gross one come of the
-    board's idle power, `level_j` is shared by all spans of the phase. `missed_j` is of the whole run's
-    energy: how far lines that fell here or there miss the span's power; 0 where `own_j` has that.
+    board's idle power, `level_j` is shared by all spans of the phase, or, with its sign, by all that have one
+    `sharing`, the phases of their window. `missed_j` is of the whole run's energy: how far lines that
+    fell here or there miss the span's power; 0 where `own_j` has that.
     """
 
     above_j: Floats
@@ -114,6 +115,7 @@ class _Columns:
     idle_gross_j: Floats
     level_j: Floats
     missed_j: Floats
+    sharing: dict[int, str] = field(init=False, default_factory=dict)
 
     @classmethod
     def empty(cls, count: int) -> _Columns:
@@ -251,6 +253,14 @@ def _around_rests(
     warm_j = np.bincount(sums.window_of[inside], (cells_s * warmth)[inside], len(windows))
     above_w = watts - np.interp(at_s, knots_s, knots_w)
     columns.above_j += np.bincount(home[outside], (cells_s * above_w)[outside], len(spans))
+    # Within one they are those of the last active span that had begun by then, which is when they arrived
+    # where the meter saw a whole rest before it.
+    active = [[i for i in w.active if spans[i].duration_s > 0.0] or [*w.active] for w in windows]
+    first, every = np.cumsum([0, *map(len, active)]), np.concatenate(active)
+    apart_s = starts_s[every] - np.append(-np.inf, ends_s[every[:-1]])
+    begun = places(starts_s[every] + np.maximum(0.0, delay_s - 0.5 * apart_s), at_s[inside], "right") - 1
+    owner = every[np.maximum(begun, first[sums.window_of[inside]])]
+    parts_j = np.asarray(np.bincount(owner, (cells_s * above_w)[inside], len(spans)), np.float64)
     covered_s = covered_by_span(seen.curve, spans)
     columns.own_j[:] = quiet.sd_w * np.sqrt(np.maximum(covered_s * seen.period_s, 0.0))
     _widen_lost(columns, seen)
@@ -272,13 +282,15 @@ def _around_rests(
         columns.level_j[of] = power_w * np.minimum(BORDER_S, covered_s[of])
     excess: dict[Phase, float] = {}
     hidden_s, whole = gaps_in(at_s, windows, GAP_PERIODS * seen.nominal_s, delay_s)
-    kinds = [spans[w.first].phase for w in windows]
-    for phase in dict.fromkeys(kinds):
-        own = [j for j, kind in enumerate(kinds) if kind is phase]
+    kinds = [tuple(dict.fromkeys(spans[i].phase for i in w.active)) for w in windows]
+    for kind in dict.fromkeys(kinds):
+        own = [j for j, other in enumerate(kinds) if other == kind]
         length_s = np.array([windows[j].end_s - windows[j].start_s for j in own]) - hidden_s[own]
-        u_j, excess[phase] = scatter(
+        u_j, excess_of_kind = scatter(
             sums.joules[own], length_s, sums.noise_j2[own], seen.period_s, seen.window.window_s, whole[own]
         )
+        if len(kind) == 1:
+            excess[kind[0]] = excess_of_kind
         whole_s = np.array([windows[j].until_s - windows[j].start_s for j in own])
         # Between two ends idle power need not be on the straight line: a board warms up at once, or late.
         bent_j = BENT * float(np.abs(lines.slope_w_per_s[own]) @ np.square(whole_s))
@@ -291,7 +303,8 @@ def _around_rests(
         shared_j = math.hypot(u_idle_j(own, windows, lines, quiet, seen.step_w), bent_j, after_j, heat_j)
         idle_w = shared_j / float(whole_s.sum())
         for j, u, seconds in zip(own, u_j.tolist(), whole_s.tolist(), strict=True):
-            _share_out(columns, spans, windows[j], sums, j, u, idle_w * seconds)
+            _share_out(columns, spans, windows[j], parts_j, float(sums.joules[j]), u, idle_w * seconds)
+    _doubt_borders(columns, seen, windows)
     total_s = float(covered_s.sum())
     split = Split(
         Method.RESTS,
@@ -326,22 +339,52 @@ def _share_out(
     columns: _Columns,
     spans: Sequence[PhaseSpan],
     window: Window,
-    sums: WindowSums,
-    j: int,
+    parts_j: Floats,
+    joules: float,
     u_j: float,
     idle_j: float,
 ) -> None:
-    """A window's joules to its active spans, by their seconds; what lies between them idles."""
+    """A window's joules to its active span, or to each that of its lines; what lies between idles."""
     seconds = np.array([spans[i].duration_s for i in window.active])
     shares = seconds / seconds.sum() if seconds.sum() > 0.0 else np.full(len(seconds), 1.0 / len(seconds))
-    split_j = 0.0 if len({spans[i].phase for i in window.active}) == 1 else 0.5 * abs(float(sums.joules[j]))
     for i, share in zip(window.active, shares.tolist(), strict=True):
-        columns.above_j[i] = share * sums.joules[j]
-        columns.own_j[i] = np.hypot(u_j * np.sqrt(share), split_j * share * (1.0 - share))
+        columns.above_j[i] = joules if len(shares) == 1 else parts_j[i]
+        columns.own_j[i] = u_j * np.sqrt(share)
         columns.idle_j[i] = share * idle_j
         columns.idle_gross_j[i] = max(
             0.0, share * idle_j * (1.0 - seconds.sum() / (window.until_s - window.start_s))
         )
+
+
+def _doubt_borders(columns: _Columns, seen: _Board, windows: Sequence[Window]) -> None:
+    """Widen spans that share a window: what one has too much at their border, the other has too little.
+
+    A border is as uncertain as where phases touch, in all windows of these phases alike, and by the time from
+    line to line and what a line sees, in each window otherwise. Both cancel within one phase. Phases that are
+    further apart are in no line together.
+    """
+    spans = seen.spans
+    power_w = {}
+    for phase in {spans[i].phase for w in windows for i in w.active}:
+        own = [i for w in windows for i in w.active if spans[i].phase is phase]
+        seconds = math.fsum(spans[i].duration_s for i in own)
+        power_w[phase] = abs(float(columns.above_j[own].sum())) / seconds if seconds else 0.0
+    border_s = math.hypot(BORDER_S, seen.u_clock_s)
+    line_s = math.hypot(seen.period_s, seen.window.support_s) / math.sqrt(12.0)
+    for window in windows:
+        kind = sorted({spans[i].phase for i in window.active})
+        for k, (before, after) in enumerate(pairwise(window.active)):
+            apart_s = (spans[after].start_ns - spans[before].end_ns) * 1e-9
+            if apart_s > border_s + seen.window.support_s:
+                continue
+            alike = spans[before].phase is spans[after].phase
+            common_s, own_s = (math.hypot(border_s, line_s), 0.0) if alike else (border_s, line_s)
+            watts = max(power_w[spans[i].phase] for i in (before, after))
+            for i, place in ((before, k), (after, k + 1)):
+                side = (-1.0) ** (place if alike else kind.index(spans[i].phase))
+                columns.level_j[i] += side * common_s * watts
+                columns.own_j[i] = math.hypot(columns.own_j[i], own_s * watts)
+                columns.sharing[i] = ", ".join(kind)
 
 
 def _far_from_windows(quiet: IdleReadings, windows: Sequence[Window]) -> tuple[Floats, Floats]:
@@ -428,6 +471,7 @@ def _rows(
                 u_idle_j=0.0 if off else idle_j,
                 u_idle_gross_j=idle_gross_j,
                 u_level_j=level_j,
+                sharing=columns.sharing.get(i, ""),
                 u_reference=calibration.u_reference,
                 reference=calibration.reference,
             )

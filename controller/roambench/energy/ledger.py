@@ -41,8 +41,9 @@ class LedgerRow:
     (relative `u_gain`, of which `u_reference` is that of the `reference` it was calibrated against) and
     offset (`u_offset_w` while it read, which cancels in net), its idle power (`u_idle_j` of the net energy,
     `u_idle_gross_j` of the gross one). Where phases touch, rows of one phase share its power (`u_level_j`),
-    on all boards alike. `terms` tells them apart, so that sums of rows come out right; `u_gross_j` and
-    `u_net_j` are whole.
+    on all boards alike; of rows that share lines, with the phases `sharing`, one has too much where the other
+    has too little, and `u_level_j` has a sign. `terms` tells them apart, so that sums of rows come out right;
+    `u_gross_j` and `u_net_j` are whole.
     """
 
     device: str
@@ -63,6 +64,7 @@ class LedgerRow:
     u_level_j: float = 0.0
     u_reference: float = 0.0
     reference: str = ""
+    sharing: str = ""
 
     @property
     def u_gross_j(self) -> float:
@@ -85,7 +87,7 @@ class LedgerRow:
             *self.gain_terms(joules),
             (UncertaintyPart.OFFSET, self.device, offset_j),
             (UncertaintyPart.BASELINE, self.device, idle_j),
-            (UncertaintyPart.MODEL, f"borders of {self.phase.value}", self.u_level_j),
+            (UncertaintyPart.MODEL, f"borders of {self.sharing or self.phase.value}", self.u_level_j),
             (UncertaintyPart.SAMPLING, "", self.u_own_j),
         ]
         return [term for term in terms if term[2]]

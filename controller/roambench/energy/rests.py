@@ -50,14 +50,17 @@ class Window:
 
 
 def rest_of(spans: Sequence[PhaseSpan]) -> float:
-    """Length of the rests behind active phases, s: all but the shortest tenth last this long. 0 without
-    any."""
+    """Length of the rests behind active phases, s: all but the shortest tenth last this long, not counting
+    those that were cut short, to less than half of the median. 0 without any."""
     lengths = [
         after.duration_s
         for before, after in pairwise(spans)
         if before.phase in ACTIVE_PHASES and after.phase is Phase.REST
     ]
-    return float(np.quantile(lengths, 0.1)) if lengths else 0.0
+    if not lengths:
+        return 0.0
+    least_s = 0.5 * float(np.median(lengths))
+    return float(np.quantile([seconds for seconds in lengths if seconds >= least_s], 0.1))
 
 
 def windows_of(spans: Sequence[PhaseSpan], guard_s: float) -> list[Window]:

@@ -64,12 +64,17 @@ LEDGER: Final[Columns] = {
     ),
     "u_idle_j": ("J", "u from the board's idle power, shared by its rows (net)"),
     "u_idle_gross_j": ("J", "u from the board's idle power, shared by its rows (gross)"),
-    "u_level_j": ("J", "u of the phase's power where phases touch, shared by all rows of the phase"),
+    "u_level_j": (
+        "J",
+        "u of the phase's power where phases touch, shared by all rows of the phase; where there is a "
+        "sharing, of the border of these phases, with a sign",
+    ),
     "u_reference": (
         "",
         "the part of u_gain that is the reference's, shared by all meters calibrated against it",
     ),
     "reference": ("", 'what the meter was calibrated against; "" for none'),
+    "sharing": ("", 'the phases that have lines in common with this one, and this one; "" for none'),
 }
 STEPS: Final[Columns] = {
     "step": ("", "number of the step, from 0"),

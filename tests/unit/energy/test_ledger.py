@@ -142,6 +142,14 @@ def test_a_power_where_phases_touch_is_wrong_in_all_spans_of_its_phase_together(
         assert Ledger.of([one, other]).total(kind).u_joules == pytest.approx(3.0 * 2**0.5)
 
 
+def test_what_phases_that_share_lines_may_take_of_each_other_is_not_in_their_sum() -> None:
+    one = row(Phase.TRAIN, 100.0, u_level_j=3.0, sharing="train, upload")
+    other = row(Phase.UPLOAD, 100.0, u_level_j=-3.0, sharing="train, upload", device="b")
+    for kind in KINDS:
+        assert Ledger.of([one, one]).total(kind).u_joules == pytest.approx(6.0)
+        assert Ledger.of([one, other]).total(kind).u_joules == 0.0
+
+
 def test_idle_power_is_wrong_in_all_spans_of_a_board_together_and_in_gross_by_the_guards_share() -> None:
     one = row(Phase.TRAIN, 100.0, u_idle_j=3.0, u_idle_gross_j=1.0)
     other = row(Phase.UPLOAD, 100.0, u_idle_j=4.0, u_idle_gross_j=1.0)

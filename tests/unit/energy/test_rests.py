@@ -63,6 +63,8 @@ def test_a_guard_ends_where_the_next_phase_begins() -> None:
 def test_the_rest_of_a_run_is_that_behind_all_but_its_shortest_tenth() -> None:
     parts = [part for k in range(20) for part in ((Phase.UPLOAD, 1.0), (Phase.REST, 0.5 if k == 7 else 4.0))]
     assert rest_of(timeline(*parts)) == pytest.approx(4.0)
+    parts = [part for k in range(20) for part in ((Phase.UPLOAD, 1.0), (Phase.REST, 0.3 if k < 9 else 4.0))]
+    assert rest_of(timeline(*parts)) == pytest.approx(4.0)  # a rest that was cut is none
     assert rest_of(timeline((Phase.UPLOAD, 1.0), (Phase.TRAIN, 5.0))) == 0.0
 
 
