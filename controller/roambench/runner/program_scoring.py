@@ -16,7 +16,7 @@ from roambench.contract.program_spec import ProgramSpec
 from roambench.fleet.fork_server import ONE_THREAD
 from roambench.rounds.ports import Score
 from roambench.runs.folder import RunFolder
-from roambench.runs.left_out import LeftOut
+from roambench.runs.lost_metrics import LostMetrics
 
 #: In the run folder.
 FOLDER: Final = "scoring"
@@ -26,8 +26,8 @@ _LIMIT_S: Final = 3600.0
 class ProgramEvaluator:
     """`rounds.ports.Evaluator` of models that programs train."""
 
-    def __init__(self, program: Program, left_out: LeftOut) -> None:
-        self._program, self._left_out = program, left_out
+    def __init__(self, program: Program, lost_metrics: LostMetrics) -> None:
+        self._program, self._lost_metrics = program, lost_metrics
 
     async def score(self, model: Vector) -> Score:
         """The program's score. PluginError where it gives none."""
@@ -37,7 +37,7 @@ class ProgramEvaluator:
             found = model_score(computed.answer)
         except (TrainerRefused, TrainerDied, TimeIsUp) as error:
             raise PluginError(f"scoring: {error}") from None
-        self._left_out.say(found.left_out)
+        self._lost_metrics.say(found.left_out)
         loss = float("nan") if found.loss is None else found.loss
         better = {name: "lower" if "loss" in name.lower() else "higher" for name in found.metrics}
         return Score(found.accuracy, loss, found.metrics, better)  # type: ignore[arg-type]
@@ -54,6 +54,6 @@ async def program_evaluator(spec: ProgramSpec, folder: RunFolder) -> AsyncIterat
             await program.prepare(spec)
         except (TrainerRefused, TrainerDied) as error:
             raise PluginError(f"scoring: {error}") from None
-        yield ProgramEvaluator(program, LeftOut(folder))
+        yield ProgramEvaluator(program, LostMetrics(folder))
     finally:
         await program.close()

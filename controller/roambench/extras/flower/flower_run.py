@@ -47,7 +47,7 @@ from roambench.runner.system_runs.ready_fleet import ReadyFleet
 from roambench.runner.system_runs.system_run import FleetNeeds
 from roambench.runner.world import Movement
 from roambench.runs.folder import RunFolder
-from roambench.runs.left_out import LeftOut
+from roambench.runs.lost_metrics import LostMetrics
 
 #: In the run folder: the ServerApp's current folder, and what it printed.
 SERVER_FOLDER: Final = "server-app"
@@ -148,7 +148,7 @@ class FlowerRun:
         }
         places = folder.path / SERVER_FOLDER, folder.path / SERVER_LOG
         server = await server_app(section, json.dumps(settings), *places, _MOST_HEADER_BYTES)
-        steps = _Steps(self, fleet, journal, pace, LeftOut(folder))
+        steps = _Steps(self, fleet, journal, pace, LostMetrics(folder))
         try:
             await self._serve(server, steps)
         except ProgramEnded as error:
@@ -217,10 +217,10 @@ class _Steps:
     """Carries batches out, step by step."""
 
     def __init__(
-        self, run: FlowerRun, fleet: ReadyFleet, journal: Journal, pace: Pace, left_out: LeftOut
+        self, run: FlowerRun, fleet: ReadyFleet, journal: Journal, pace: Pace, lost_metrics: LostMetrics
     ) -> None:
         self._run, self._ready, self._journal, self._pace = run, fleet, journal, pace
-        self._left_out = left_out
+        self._lost_metrics = lost_metrics
         self._fleet: Fleet = fleet.fleet
         self._association: Association = NearestAp(run.movement.trace)
         trace, experiment = run.movement.trace, run.experiment
@@ -388,7 +388,7 @@ class _Steps:
                 examples = report.examples.get(name, 1.0)
                 used.append((order, examples if 0.0 < examples < math.inf else 0.0))
         records += _aggregations(self.step, used)
-        self._left_out.say(report.left_out)
+        self._lost_metrics.say(report.left_out)
         await self._close(records, report.metrics, len(used))
 
     async def _close(

@@ -12,7 +12,7 @@ from roambench.runs.folder import RunFolder
 _MOST_DOUBTS: Final = 4  # more would bury the others
 
 
-class LeftOut:
+class LostMetrics:
     """Lets every report of a run say which metrics are in no mean."""
 
     def __init__(self, folder: RunFolder) -> None:
