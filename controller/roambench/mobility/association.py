@@ -68,12 +68,14 @@ class Association(ABC):
 
 
 def wrong_association(found: Any, trace: Trace) -> str:
-    """Return what was expected of an association to the trace that another package made, and what it is; ""
-    if all is well."""
-    fixes, last = len(trace.step), len(trace.ap_names) - 1
+    """Return what was expected of an association to the trace's access points that another package made, and
+    what it is; "" if all is well. Its own `trace` may have fewer rows."""
+    last = len(trace.ap_names) - 1
     if lacking := sorted({"trace", "aps", "distances_m", "placement"} - set(dir(found))):
         return f"expected an Association, got {type(found).__name__}, which has no {', '.join(lacking)}"
-    aps = found.aps
+    if not isinstance(found.trace, Trace):
+        return f"trace: expected a Trace, {_kind(found.trace)}"
+    aps, fixes = found.aps, len(found.trace.step)
     if not isinstance(aps, np.ndarray) or aps.dtype.kind not in "iu" or aps.shape != (fixes,):
         return f"aps: expected whole numbers of shape ({fixes},), one for each row, {_kind(aps)}"
     if fixes and not 0 <= aps.min() <= aps.max() <= last:
