@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from roambench.contract.errors import FleetError
+from roambench.contract.events import EventKind
 from roambench.rounds.records import OrderAnswered, OrderGiven, StepClosed
-from roambench.runner.agents.watch import SILENT_STEPS, Answering
+from roambench.runner.agents.watch import SILENT_STEPS, Answering, Watch
 
 
 def step(answering: Answering, number: int, *answers: str, late: bool = False) -> None:
@@ -52,3 +55,26 @@ def test_steps_in_which_nobody_has_work_say_nothing() -> None:
         step(answering, 11 + 2 * number)
     with pytest.raises(FleetError, match="from step 11 on"):
         step(answering, 20, "lost")
+
+
+def test_the_end_repeats_what_was_last_said_of_who_has_not_come_back() -> None:
+    names = ("pi1", "pi2", "pi3")
+    watch = Watch(SimpleNamespace(journal=[], info=SimpleNamespace(device_names=names)))  # type: ignore[arg-type]
+    for device, (name, kind, said) in enumerate(
+        [
+            ("pi1", EventKind.SESSION_LOST, "ended without goodbye"),
+            ("pi2", EventKind.SESSION_LOST, "ended without goodbye"),
+            ("192.0.2.9", EventKind.CONNECTION_REFUSED, "no certificate"),  # a stranger
+            ("pi1", EventKind.SESSION_REFUSED, "it speaks version 1"),
+            ("pi2", EventKind.SESSION_OPENED, "a life of 3 s"),
+        ]
+    ):
+        watch.observe(device, name, kind, said)
+    step_ends = [StepClosed(number, 0, (), (), None, None, 1.0) for number in range(SILENT_STEPS)]
+    for end in step_ends:
+        watch.follow(OrderGiven(end.step, 0, f"{end.step}", "train", 0))
+        if end is not step_ends[-1]:
+            watch.follow(end)
+    with pytest.raises(FleetError) as raised:
+        watch.follow(step_ends[-1])
+    assert str(raised.value).endswith("order(s) among it; pi1: session refused: it speaks version 1")

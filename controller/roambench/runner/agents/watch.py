@@ -46,6 +46,9 @@ REFUSALS: Final = frozenset(
         EventKind.SESSION_REFUSED,
     )
 )
+#: What ends an agent's part in a run, or keeps it out.
+_TROUBLES: Final = REFUSALS | {EventKind.SESSION_LOST, EventKind.TRAINER_NOT_READY}
+_MOST_TROUBLES: Final = 3  # of which an error tells
 
 
 @dataclass(slots=True)
@@ -128,6 +131,7 @@ class Watch:
     fetching: set[str] = field(default_factory=set)
     taken: dict[str, str] = field(default_factory=dict)  # boards that other benches took in mid-run: which
     refused: dict[str, str] = field(default_factory=dict)  # who dialled and was not let in, and why
+    troubles: dict[str, str] = field(default_factory=dict)  # of who has not come back: the last
     joules: RunningJoules = field(default_factory=RunningJoules)
     said: set[str] = field(default_factory=set)
     answering: Answering = field(default_factory=Answering)
@@ -137,7 +141,10 @@ class Watch:
         """Put an event of the fleet into the event log, and note who is there."""
         detail = printable(detail)  # it may be a board's own words
         self.folder.journal.append(FleetEvent(self.step, device, name, kind, detail))
+        if kind in _TROUBLES:
+            self.troubles[name] = f"{kind}: {detail}"
         if kind == EventKind.SESSION_OPENED:
+            self.troubles.pop(name, None)
             self.hello_s.setdefault(name, time.monotonic() - self.started_s)
         elif kind == EventKind.TRAINER_READY:
             self.ready.add(name)
@@ -157,10 +164,19 @@ class Watch:
 
     def follow(self, record: RoundRecord) -> None:
         """FleetError as soon as no board of the run is left to it."""
-        self.answering.follow(record)
+        try:
+            self.answering.follow(record)
+        except FleetError as error:
+            raise FleetError(f"{error}{self._last_troubles()}") from None
         if self.taken and self.taken.keys() >= set(self.folder.info.device_names):
             named = ", ".join(f"{name} (bench {by})" for name, by in sorted(self.taken.items()))
             raise FleetError(f"the fleet is gone: each board was taken by another bench: {named}")
+
+    def _last_troubles(self) -> str:
+        names = set(self.folder.info.device_names)
+        told = sorted((name, trouble) for name, trouble in self.troubles.items() if name in names)
+        more = f"; and {len(told) - _MOST_TROUBLES} more" if len(told) > _MOST_TROUBLES else ""
+        return "".join(f"; {name}: {trouble}" for name, trouble in told[:_MOST_TROUBLES]) + more
 
     def clock_probed(self, record: ClockProbed) -> None:
         """Put a clock probe into the event log, under the present step."""
