@@ -104,8 +104,9 @@ class _Columns:
 
     `own_j` is the span's own, `idle_j` of the net energy and `idle_gross_j` of the gross one come of the
     board's idle power, `level_j` is shared by all spans of the phase, or, with its sign, by all that have one
-    `sharing`, the phases of their window. `missed_j` is of the whole run's energy: how far lines that
-    fell here or there miss the span's power; 0 where `own_j` has that.
+    `sharing`, the phases of their window. `border_j` is the span's own, too, but as much is in the span
+    beside it, with the other sign. `missed_j` is of the whole run's energy: how far lines that fell here or
+    there miss the span's power; 0 where `own_j` has that.
     """
 
     above_j: Floats
@@ -114,12 +115,13 @@ class _Columns:
     idle_j: Floats
     idle_gross_j: Floats
     level_j: Floats
+    border_j: Floats
     missed_j: Floats
     sharing: dict[int, str] = field(init=False, default_factory=dict)
 
     @classmethod
     def empty(cls, count: int) -> _Columns:
-        return cls(*(np.zeros(count) for _ in range(7)))
+        return cls(*(np.zeros(count) for _ in range(8)))
 
 
 def account_device(
@@ -383,7 +385,7 @@ def _doubt_borders(columns: _Columns, seen: _Board, windows: Sequence[Window]) -
             for i, place in ((before, k), (after, k + 1)):
                 side = (-1.0) ** (place if alike else kind.index(spans[i].phase))
                 columns.level_j[i] += side * common_s * watts
-                columns.own_j[i] = math.hypot(columns.own_j[i], own_s * watts)
+                columns.border_j[i] = math.hypot(columns.border_j[i], own_s * watts)
                 columns.sharing[i] = ", ".join(kind)
 
 
@@ -448,9 +450,12 @@ def _rows(
         gross_j = above_j + float(columns.idle_w[i]) * seconds
         off = span.phase is Phase.OFF
         net_j = 0.0 if off or span.phase in QUIET_PHASES else above_j
-        own_j, idle_j, idle_gross_j, level_j = (
+        own_j, border_j, idle_j, idle_gross_j, level_j = (
             float(column[i]) if seconds else 0.0
-            for column in (columns.own_j, columns.idle_j, columns.idle_gross_j, columns.level_j)
+            for column in (
+                *(columns.own_j, columns.border_j),
+                *(columns.idle_j, columns.idle_gross_j, columns.level_j),
+            )
         )
         read = seconds / span.duration_s if off and span.duration_s else 1.0
         rows.append(
@@ -464,7 +469,7 @@ def _rows(
                 covered_s=span.duration_s if off else seconds,
                 gross_j=gross_j if seconds else 0.0,
                 net_j=net_j,
-                u_own_j=own_j,
+                u_own_j=math.hypot(own_j, border_j),
                 naive_j=float(naive_j[i]),
                 u_gain=calibration.u_gain,
                 u_offset_w=read * calibration.u_offset_w,

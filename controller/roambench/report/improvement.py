@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from roambench.contract.metric import Better
@@ -73,7 +73,7 @@ class Improvement:
         chance had no part in: their interval has no width and no meaning."""
         if self.pairs < 2:
             return "one pair: no claim"
-        if self._is_alike:
+        if self.is_alike:
             return "the same in every pair: no claim"
         return "" if self._holds_no_equality else "not resolved"
 
@@ -83,7 +83,8 @@ class Improvement:
         return not self.doubt
 
     @property
-    def _is_alike(self) -> bool:
+    def is_alike(self) -> bool:
+        """True if every pair has the same values."""
         spreads = [(mean.sd or 0.0, abs(mean.mean or 0.0)) for mean in (self.a, self.b)]
         return all(sd <= _ROUNDING * size for sd, size in spreads)
 
@@ -131,7 +132,7 @@ def improvement(
         factor = math.exp(math.fsum(logs) / len(logs))
         if (found := t_interval(logs, u_meter, confidence)) is not None:
             interval = Interval(math.exp(found.low), math.exp(found.high))
-    return Improvement(
+    made = Improvement(
         _mean(a),
         _mean(b),
         len(pairs),
@@ -143,6 +144,10 @@ def improvement(
         better,
         reason,
     )
+    # Without an error of the meters, either, their intervals have no width.
+    if made.is_alike and not u_difference:
+        return replace(made, factor_interval=None, difference_interval=None)
+    return made
 
 
 def _mean(runs: Sequence[Measured]) -> Spread:

@@ -114,7 +114,9 @@ class Best:
         unsure = [other.name for other, found in self.beside if found.winner != "A"]
         others = count(len(self.beside), "other setting")
         if len(unsure) == len(self.beside):
-            return f"{heading}: not resolved; {self.setting.name} has the best mean, {mean}{rest}."
+            doubts = {found.doubt for _, found in self.beside}
+            doubt = doubts.pop().replace(": ", ", ") if len(doubts) == 1 else "not resolved"
+            return f"{heading}: {doubt}; {self.setting.name} has the best mean, {mean}{rest}."
         if not unsure:
             each = "the other setting" if len(self.beside) == 1 else f"each of the {others}"
             sure = f"surely better than {each}"

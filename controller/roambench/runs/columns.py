@@ -76,6 +76,8 @@ LEDGER: Final[Columns] = {
     "reference": ("", 'what the meter was calibrated against; "" for none'),
     "sharing": ("", 'the phases that have lines in common with this one, and this one; "" for none'),
 }
+#: Columns that folders which earlier versions exported lack.
+LATER: Final = frozenset({"sharing"})
 STEPS: Final[Columns] = {
     "step": ("", "number of the step, from 0"),
     "present": ("", "devices that were there"),

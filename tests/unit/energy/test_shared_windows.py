@@ -60,6 +60,8 @@ class Case:
 class Measured:
     ledger: Ledger
     true_j: dict[Phase, float]
+    whole: Energy
+    true_whole_j: float
 
     def energy(self, *phases: Phase) -> Energy:
         return self.ledger.total("net", self.ledger.of_phase(*phases))
@@ -109,7 +111,9 @@ def measured(case: Case, seed: int) -> Measured:
         each: float(sum(WORK[each][1] * seconds for phase, seconds in parts if phase is each))
         for each in dict.fromkeys(phases)
     }
-    return Measured(Ledger.of(account.rows), true_j)
+    whole = account.whole_run  # the board idles before the first line, and behind the last
+    true_whole_j = float(joules[-1]) - IDLE_W * (float(knots_s[-1]) - whole.covered_s)
+    return Measured(Ledger.of(account.rows), true_j, whole, true_whole_j)
 
 
 CASES = [
@@ -128,6 +132,17 @@ def test_phases_that_share_lines_are_within_their_uncertainty_and_so_is_their_su
         z = np.array([run.error_j(*own) / run.energy(*own).u_joules for run in runs])
         assert (np.abs(z) <= 2.0).sum() >= SEEDS - 2, own
         assert abs(z.mean()) <= 0.75, own
+
+
+@pytest.mark.parametrize("meter", ["sp2", "sp3_1000"])
+def test_what_a_border_moved_is_in_the_whole_run_once(meter: str) -> None:
+    u_j = {}
+    for cut in (0, ROUNDS):
+        runs = [measured(Case(meter=meter, cut=cut), seed) for seed in range(SEEDS)]
+        errors = np.array([run.whole.joules - run.true_whole_j for run in runs])
+        u_j[cut] = np.mean([run.whole.u_joules for run in runs])
+        assert (np.abs(errors) <= 2.0 * u_j[cut]).sum() >= SEEDS - 2, cut
+    assert u_j[ROUNDS] < 1.2 * u_j[0]
 
 
 @pytest.mark.parametrize("meter", list(METERS))

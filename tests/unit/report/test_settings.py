@@ -152,6 +152,15 @@ def test_a_setting_that_seldom_reaches_a_threshold_is_not_the_fastest(grid: Path
         best = _best(QUANTITIES["rounds_to_threshold"], [same, rows[1], last])
         assert best is not None
         assert best.sentence == f"Rounds to threshold: {sentence}"
+    alike = [
+        replace(row, figures=({"rounds_to_threshold": value},) * 3)
+        for row, value in zip(rows[:2], (2.0, 3.0), strict=True)
+    ]
+    best = _best(QUANTITIES["rounds_to_threshold"], alike)
+    assert best is not None
+    assert best.sentence == (
+        "Rounds to threshold: the same in every pair, no claim; a has the best mean, 2.0 ± 0.0."
+    )
     ended = replace(rows[1], runs=(), figures=())
     best = _best(QUANTITIES["rounds_to_threshold"], [rows[0], ended, rows[2]])
     assert best is not None

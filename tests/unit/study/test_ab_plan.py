@@ -136,6 +136,21 @@ def test_what_is_no_systems_own_is_told_where_the_fleet_reads_it(file: Path, cha
 
 
 @pytest.mark.parametrize(
+    ("change", "fleet"),
+    [
+        ("energy.gain=1.2", "simulated"),  # of no meter
+        ("energy.idle_baseline_s=5.0", "simulated"),
+        ("clock.period_s=33.0", "simulated"),
+        ("host.period_s=7.0", "simulated"),
+        ('influxdb.bucket="x"', "simulated"),
+        ('influxdb.bucket="x"', "local"),  # of copies
+    ],
+)
+def test_what_the_fleet_does_not_read_is_not_told(file: Path, change: str, fleet: str) -> None:
+    assert plan_ab(asked(file, changes_b=(change,), fleet=fleet)).warnings == ()
+
+
+@pytest.mark.parametrize(
     "key",
     [
         *("learning.learning_rate", "learning.model", "links.codec_up", "rounds.cloud_every_steps"),

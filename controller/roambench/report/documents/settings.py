@@ -57,6 +57,7 @@ def _best(best: Best) -> dict[str, Any]:
                 "difference": made.difference,
                 "difference_interval": _ends(made.difference_interval),
                 "resolved": made.resolved,
+                "doubt": made.doubt,
             }
             for other, made in best.beside
         ],

@@ -174,9 +174,9 @@ class Watch:
 
     def _last_troubles(self) -> str:
         names = set(self.folder.info.device_names)
-        told = sorted((name, trouble) for name, trouble in self.troubles.items() if name in names)
-        more = f"; and {len(told) - _MOST_TROUBLES} more" if len(told) > _MOST_TROUBLES else ""
-        return "".join(f"; {name}: {trouble}" for name, trouble in told[:_MOST_TROUBLES]) + more
+        last = sorted((name, trouble) for name, trouble in self.troubles.items() if name in names)
+        more = f"; and {len(last) - _MOST_TROUBLES} more" if len(last) > _MOST_TROUBLES else ""
+        return "".join(f"; {name}: {trouble}" for name, trouble in last[:_MOST_TROUBLES]) + more
 
     def clock_probed(self, record: ClockProbed) -> None:
         """Put a clock probe into the event log, under the present step."""

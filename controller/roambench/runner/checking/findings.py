@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from roambench.contract.counts import count
 from roambench.contract.printable import printable
+from roambench.runs.columns import LATER
 
 #: Relative difference of two floating-point numbers that count as equal: sums may be formed in another order.
 TOLERANCE: Final = 1e-9
@@ -64,7 +65,11 @@ def differing_values(recorded: Any, now: Any, at: str = "") -> Iterator[str]:
 
 
 def differing_rows(recorded: pa.Table, now: pa.Table) -> Iterator[str]:
-    """Sentences for what differs between two tables: a column each, with the first of its rows."""
+    """Sentences for what differs between two tables: a column each, with the first of its rows. Columns that
+    earlier versions did not have may be missing."""
+    now = now.select(
+        [name for name in now.schema.names if name in recorded.schema.names or name not in LATER]
+    )
     if recorded.schema.names != now.schema.names:
         yield f"columns {', '.join(recorded.schema.names)}; expected {', '.join(now.schema.names)}"
         return

@@ -187,8 +187,10 @@ def _doubts(asked: Asked, differences: Sequence[tuple[str, str, str]]) -> Iterat
 
 def _may_differ(key: str, kind: FleetKind) -> bool:
     table, _, name = key.partition(".")
-    if (table == "local" and not kind.emulates) or (table == "simulated" and not kind.is_virtual):
-        return True  # such a fleet does not read it
+    read = {"local": kind.emulates, "simulated": kind.is_virtual, "influxdb": False}  # that takes copies
+    read |= dict.fromkeys(("clock", "energy", "host"), kind.has_agents)
+    if not read.get(table, True):
+        return True
     if table in _SYSTEMS_TABLES:
         return key not in _ALIKE
     return name in _SYSTEMS_KEYS.get(table, ())
